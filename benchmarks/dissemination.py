@@ -24,7 +24,7 @@ from scipy.sparse.csgraph import dijkstra
 from overlace.planners.dissemination.arrange import arrange_problem
 from overlace.planners.dissemination.comparison import ARRANGED, STAR, Compared, compare_with, judge_drift
 from overlace.planners.dissemination.exact import find_optimum
-from overlace.planners.dissemination.problem import Problem, make_problem, measure
+from overlace.planners.dissemination.problem import TreeProblem, make_problem, measure
 from overlace.planners.dissemination.upper import bound_met
 
 NETWORKS = ("Cogentco", "Colt", "Interoute")
@@ -46,7 +46,7 @@ class Case(NamedTuple):
     size: int
     degree: int
     seed: int
-    problem: Problem
+    problem: TreeProblem
 
 
 def ways_between(archive: Path, name: str, hop: float) -> np.ndarray:
@@ -63,7 +63,7 @@ def ways_between(archive: Path, name: str, hop: float) -> np.ndarray:
 
 def draw_problem(
     ways: np.ndarray, family: str, size: int, degree: int, rng: np.random.Generator, between: float
-) -> Problem:
+) -> TreeProblem:
     """Subscribers and a root at random nodes, so several at a node where there are many; bounds of a family."""
     at = rng.integers(0, len(ways), size + 1)
     delay = ways[np.ix_(at, at)] + between
@@ -176,17 +176,17 @@ def optimum_section(archive: Path, seeds: int) -> str:
     return "## 3 to 7 subscribers, beside the exact optimum\n\n" + table(head, rows)
 
 
-def part_of(problem: Problem, parent: np.ndarray) -> tuple[Problem, np.ndarray]:
+def part_of(problem: TreeProblem, parent: np.ndarray) -> tuple[TreeProblem, np.ndarray]:
     """The problem and the tree of those who are there."""
     inside = np.flatnonzero(parent != ABSENT)
     place = np.full(len(parent), -1)
     place[inside] = np.arange(len(inside))
     delay = np.ascontiguousarray(problem.delay[np.ix_(inside, inside)])
-    part = Problem(delay, problem.bound[inside], problem.degree[inside], int(place[problem.root]))
+    part = TreeProblem(delay, problem.bound[inside], problem.degree[inside], int(place[problem.root]))
     return part, np.where(parent[inside] >= 0, place[parent[inside]], -1)
 
 
-def change_often(problem: Problem, seed: int) -> tuple[float, float, float, float]:
+def change_often(problem: TreeProblem, seed: int) -> tuple[float, float, float, float]:
     """(share met after joins and leaves, of a fresh tree, peers moved by a change, seconds of a change)."""
     rng, n = np.random.default_rng(seed), len(problem.bound)
     parent = np.full(n, ABSENT)
@@ -242,7 +242,7 @@ def drift_section(archive: Path, seeds: int) -> str:
     )
     rows = []
     for (family, sigma, degree), some in found.items():
-        shares = [share for tree in TREES for share in np.mean([getattr(each, tree) for each in some], axis=0)]
+        shares = np.mean(some, axis=0).ravel()
         rows.append((family, sigma, degree, *(f"{share:.3f}" for share in shares)))
     about = (
         "200 subscribers, 1 ms a hop of the network. The delays are measured twice, each time with lognormal noise of "

@@ -15,10 +15,10 @@ import numpy as np
 from overlace.arrays.draws import drawing
 from overlace.arrays.jit import Ints, kernel
 from overlace.errors import BadParameter
-from overlace.planners.dissemination.arrange import COLD, Cooling, Known, anneal, list_near
+from overlace.planners.dissemination.arrange import COLD, PriceSchedule, SearchTables, anneal, list_near
 from overlace.planners.dissemination.moves import (
+    PeerTree,
     Prices,
-    Tree,
     arrive,
     cut,
     grow,
@@ -28,7 +28,7 @@ from overlace.planners.dissemination.moves import (
     shift_price,
     step,
 )
-from overlace.planners.dissemination.problem import TINY, Problem
+from overlace.planners.dissemination.problem import TINY, TreeProblem
 
 ABSENT = -2
 """The parent of a peer that is not in the tree."""
@@ -38,7 +38,7 @@ FURTHER, MOST, WARM = 2_000, 400_000, 0.3
 """Draws for each peer that look further, and in all at most; and what a move may cost then at first."""
 
 
-def join(problem: Problem, parent: Ints, newcomer: int, seed: int = 0) -> Ints:
+def join(problem: TreeProblem, parent: Ints, newcomer: int, seed: int = 0) -> Ints:
     """The parents after one more subscriber has joined."""
     _check_peer(problem, newcomer)
     if parent[newcomer] != ABSENT:
@@ -52,7 +52,7 @@ def join(problem: Problem, parent: Ints, newcomer: int, seed: int = 0) -> Ints:
     return _settle(problem, tree, prices, seed)
 
 
-def leave(problem: Problem, parent: Ints, leaver: int, seed: int = 0) -> Ints:
+def leave(problem: TreeProblem, parent: Ints, leaver: int, seed: int = 0) -> Ints:
     """The parents after a subscriber has left."""
     _check_peer(problem, leaver)
     if parent[leaver] == ABSENT:
@@ -66,28 +66,28 @@ def leave(problem: Problem, parent: Ints, leaver: int, seed: int = 0) -> Ints:
     return _settle(problem, tree, prices, seed)
 
 
-def _check_peer(problem: Problem, peer: int) -> None:
+def _check_peer(problem: TreeProblem, peer: int) -> None:
     if not 0 <= peer < len(problem.bound) or peer == problem.root:
         raise BadParameter(f"peer {peer}: expected a subscriber, 0 to {len(problem.bound) - 1} but the root")
 
 
-def _stand(problem: Problem, parent: Ints) -> Tree:
+def _stand(problem: TreeProblem, parent: Ints) -> PeerTree:
     """The tree of those who are there; the others can have no children."""
     return grow(problem.delay, np.where(parent == ABSENT, 0, problem.degree), parent, problem.root)
 
 
-def _settle(problem: Problem, tree: Tree, prices: Prices, seed: int) -> Ints:
+def _settle(problem: TreeProblem, tree: PeerTree, prices: Prices, seed: int) -> Ints:
     """Climb for a moment, then look a little further, which counts only if more bounds are met; the parents then."""
     present = np.flatnonzero(tree.parent >= 0)
     out = tree.parent < 0
     out[problem.root] = False
     if len(present) > 1:
-        known, root = Known(prices, list_near(problem.delay), present), problem.root
-        anneal(tree, known, root, Cooling(REPAIR * len(present), 0.0, GAIN), drawing(seed))
+        known, root = SearchTables(prices, list_near(problem.delay), present), problem.root
+        anneal(tree, known, root, PriceSchedule(REPAIR * len(present), 0.0, GAIN), drawing(seed))
         climbed, missed = tree.parent.copy(), count_missed(tree, prices, root)
         if missed > 0:
             draws = min(FURTHER * len(present), MOST)
-            found = anneal(tree, known, root, Cooling(draws, WARM, COLD), drawing(seed))
+            found = anneal(tree, known, root, PriceSchedule(draws, WARM, COLD), drawing(seed))
             further = grow(tree.delay, tree.degree, found, root)
             climbed = found if count_missed(further, prices, root) < missed else climbed
         return np.where(out, ABSENT, climbed)
@@ -95,7 +95,7 @@ def _settle(problem: Problem, tree: Tree, prices: Prices, seed: int) -> Ints:
 
 
 @kernel
-def count_missed(t: Tree, c: Prices, root: int) -> int:
+def count_missed(t: PeerTree, c: Prices, root: int) -> int:
     """Bounds that could be met and are not."""
     missed, x = 0, root
     while x >= 0:
@@ -105,7 +105,7 @@ def count_missed(t: Tree, c: Prices, root: int) -> int:
 
 
 @kernel
-def take_place(t: Tree, c: Prices, v: int, root: int) -> bool:
+def take_place(t: PeerTree, c: Prices, v: int, root: int) -> bool:
     """Hang v where it costs least, with all below it; false if there is no place."""
     least, best, between = np.inf, -1, -1
     p = root
@@ -134,7 +134,7 @@ def take_place(t: Tree, c: Prices, v: int, root: int) -> bool:
 
 
 @kernel
-def join_price(t: Tree, c: Prices, v: int, at: float) -> float:
+def join_price(t: PeerTree, c: Prices, v: int, at: float) -> float:
     """What v and all below it cost if v gets its messages at such a time; below v arrivals count from v."""
     total, x = 0.0, v
     while x >= 0:
@@ -144,7 +144,7 @@ def join_price(t: Tree, c: Prices, v: int, at: float) -> float:
 
 
 @kernel
-def drop_peer(t: Tree, c: Prices, v: int, root: int) -> None:
+def drop_peer(t: PeerTree, c: Prices, v: int, root: int) -> None:
     """Take v out, and hang its children where they cost least: those first that bring free places with them."""
     orphans = np.empty(t.children[v], dtype=np.int64)
     for i in range(len(orphans)):
@@ -161,7 +161,7 @@ def drop_peer(t: Tree, c: Prices, v: int, root: int) -> None:
 
 
 @kernel
-def count_free(t: Tree, top: int) -> int:
+def count_free(t: PeerTree, top: int) -> int:
     """Free places at a peer and all below it."""
     free, x = 0, top
     while x >= 0:
@@ -171,7 +171,7 @@ def count_free(t: Tree, top: int) -> int:
 
 
 @kernel
-def arrive_from(t: Tree, top: int) -> None:
+def arrive_from(t: PeerTree, top: int) -> None:
     """Sum up arrivals below a peer, counted from it."""
     t.arrival[top] = 0.0
     x = t.first[top]

@@ -21,7 +21,7 @@ from overlace.planners.tree.ocbr import Ocbr
 from overlace.planners.tree.problem import problem_of
 from overlace.planners.tree.regraft import Regraft
 from overlace.planners.tree.setting import search_problem, setting_of
-from overlace.planners.tree.tabu import Effort, optimize
+from overlace.planners.tree.tabu import TabuEffort, optimize
 from overlace.workloads.square import Talk, square
 from reproductions.ocbr07.figure_2 import local_view
 
@@ -40,7 +40,7 @@ def local_steps() -> str:
             view = local_view(p, observation.overlay.tree, 0)
 
             def by_tabu(iterations=20):
-                return optimize(p, view, Effort(iterations, samples=20, tenure=7, least=1e-6), np.array([5]))
+                return optimize(p, view, TabuEffort(iterations, samples=20, tenure=7, least=1e-6), np.array([5]))
 
             def ours():
                 return improve(p, view, 1e-6)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from overlace.errors import BadTrace
 from overlace.ingest.run import Ingested
-from overlace.ingest.table_merging import Counts
+from overlace.ingest.table_merging import RowCounts
 from overlace.ingest.tables import add_tables
 from overlace.limits import Goal, Limits
 from overlace.model import Progress
@@ -27,7 +27,7 @@ MESSAGES, BUDGET = 140_000, 40
 class Demo(NamedTuple):
     """What the demo made, step by step."""
 
-    tables: dict[str, Counts]
+    tables: dict[str, RowCounts]
     ingested: Ingested
     result: Result
 

@@ -1,5 +1,6 @@
-"""The import rules bite: whatever is planted in any room is caught."""
+"""Imports, record types and names keep to the rules of the house; the import rules bite wherever one is broken."""
 
+import ast
 import shutil
 import subprocess
 import sys
@@ -74,3 +75,32 @@ def test_an_import_from_any_layer_to_the_one_above_is_caught(lint):
     assert code == 1
     missing = [(low, high) for low, high in planted if f"{name_in(low)} -> {high}" not in out]
     assert missing == []
+
+
+RECORDS = {"BaseModel", "NamedTuple", "Record", "Struct", "TypedDict", "dataclass"}
+
+
+def last_name(node):
+    """`dataclass` of `@dataclasses.dataclass(frozen=True)`."""
+    while isinstance(node, ast.Call | ast.Subscript):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def record_types():
+    """(name, file) of each class that is a record by its bases or decorators, or inherits from one in its file."""
+    found = []
+    for path in sorted((ROOT / "overlace").rglob("*.py")):
+        records = set(RECORDS)
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef) and records & {*map(last_name, node.bases + node.decorator_list)}:
+                records.add(node.name)
+                found.append((node.name, str(path.relative_to(ROOT))))
+    return found
+
+
+def test_no_two_record_types_have_one_name():
+    found = record_types()
+    files = {name: [file for each, file in found if each == name] for name, _ in found}
+    assert len(files) > 200
+    assert {name: where for name, where in files.items() if len(where) > 1} == {}

@@ -13,7 +13,7 @@ from overlace.live.client import MqttLink, NatsLink, hash_name
 from overlace.live.deployment import Deployment
 from overlace.live.local import draw_tree
 from overlace.live.recorder import SECOND_US, Recording, Span
-from overlace.live.recording_tables import Published, Rows, tables_of
+from overlace.live.recording_tables import Published, RecordedRows, tables_of
 from overlace.live.tally import Tally
 from overlace.live.wiring import Pair, pair
 from overlace.model import Observation
@@ -55,7 +55,7 @@ def differing(found: Counts, true: Counts) -> int:
     return sum(found[key] != true[key] for key in found.keys() | true.keys())
 
 
-def rows_of_tally(tally: Tally, substrate: str, at: int) -> Rows:
+def rows_of_tally(tally: Tally, substrate: str, at: int) -> RecordedRows:
     """The tally as rows of a recording, all in one second."""
     published = [
         Published(at, client, topic, count, tally.sizes[client, topic])
@@ -69,10 +69,10 @@ def rows_of_tally(tally: Tally, substrate: str, at: int) -> Rows:
         for client in sorted({client for client, topic in tally.counts if topic in asking})
     ]
     sessions = [Span(each, None, None) for each in sorted(tally.homes.items())]
-    return Rows(published, sessions, [Span(each, None, None) for each in sorted(asked, key=str)])
+    return RecordedRows(published, sessions, [Span(each, None, None) for each in sorted(asked, key=str)])
 
 
-def rows_of_trace(trace: Trace, at: int) -> Rows:
+def rows_of_trace(trace: Trace, at: int) -> RecordedRows:
     """A trace as rows of a recording, all in one second."""
     names = trace.names
     messages, size = counts_of(trace)
@@ -83,7 +83,7 @@ def rows_of_trace(trace: Trace, at: int) -> Rows:
     asked = [
         (names["client"][row["client"]], row["filter"], row["group"]) for row in trace.read("subscriptions").to_pylist()
     ]
-    return Rows(
+    return RecordedRows(
         published,
         [Span(each, None, None) for each in sorted(set(sessions))],
         [Span(each, None, None) for each in sorted(set(asked), key=str)],
@@ -97,7 +97,7 @@ def wired_in(trace: Trace) -> dict[Pair, int]:
     return {pair(broker[row["left"]], broker[row["right"]]): row["latency_us"] for row in rows}
 
 
-def observed(rows: Rows, recording: Recording, deployment: Deployment, out: Path) -> Observation:
+def observed(rows: RecordedRows, recording: Recording, deployment: Deployment, out: Path) -> Observation:
     """The observation of rows that are written as a trace."""
     with writing(str(out), anew=True) as writer:
         tables_of(rows, recording, deployment, 1).write(writer)
@@ -111,7 +111,7 @@ def compare(path: Path, tally: Tally, deployment: Deployment, seed: int) -> Comp
     at = trace.span()[0]
     latencies = wired_in(trace)
     made = []
-    ways: Sequence[tuple[Callable[[], Rows], frozenset[Pair]]] = (
+    ways: Sequence[tuple[Callable[[], RecordedRows], frozenset[Pair]]] = (
         (lambda: rows_of_trace(trace, at), frozenset(latencies)),
         (lambda: rows_of_tally(tally, deployment.substrate, at), draw_tree(list(deployment.brokers), seed)),
     )

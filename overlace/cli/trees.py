@@ -21,7 +21,7 @@ from overlace.trace.address import local
 if TYPE_CHECKING:
     from overlace.ingest.delays import Delays
     from overlace.planners.dissemination.comparison import Compared
-    from overlace.planners.dissemination.problem import Problem
+    from overlace.planners.dissemination.problem import TreeProblem
 
 SIGMAS = (0.1, 0.3)
 """Lognormal noise of delays that a plan is checked on, as `--drift` does."""
@@ -114,7 +114,7 @@ def trees_command(
     answer(as_json, document, *summary(root, found), *([drift_table(kept)] if kept else []))
 
 
-def read_problem(read: Delays, bounds: str, degrees: str, root: str | None) -> Problem:
+def read_problem(read: Delays, bounds: str, degrees: str, root: str | None) -> TreeProblem:
     """What was asked for, each wrong value named by its client."""
     from overlace.ingest.delays import read_values
     from overlace.planners.dissemination.problem import make_problem
@@ -153,7 +153,7 @@ def summary(root: str, found: Compared) -> list[str | Table]:
     return [f"{subscribers:,} subscribers below {shown(root)}, {ours.bounds:,} with a bound", table]
 
 
-def tree_rows(read: Delays, problem: Problem, found: Compared) -> str:
+def tree_rows(read: Delays, problem: TreeProblem, found: Compared) -> str:
     """The tree as CSV: the root has no parent."""
     from overlace.planners.dissemination.comparison import ARRANGED
     from overlace.planners.dissemination.problem import find_arrivals, is_met
@@ -173,7 +173,7 @@ def tree_rows(read: Delays, problem: Problem, found: Compared) -> str:
     return lines.getvalue()
 
 
-def draw_reach(problem: Problem, found: Compared) -> str:
+def draw_reach(problem: TreeProblem, found: Compared) -> str:
     """The share of subscribers that each tree reaches within so many milliseconds, as a picture."""
     from overlace.planners.dissemination.problem import find_arrivals, list_subscribers
     from overlace.report.charts import Chart, chart_svg
@@ -191,14 +191,15 @@ POINTS = 60
 """Of each curve."""
 
 
-def judge_sigmas(problem: Problem, seed: int) -> list[dict[str, Any]]:
+def judge_sigmas(problem: TreeProblem, seed: int) -> list[dict[str, Any]]:
     """What a plan promises on one measurement and keeps on another, beside the star."""
     from overlace.planners.dissemination.comparison import judge_drift
 
     kept = []
     for sigma in SIGMAS:
         found = judge_drift(problem, sigma, seed)
-        kept += [{"sigma": sigma, "tree": name, **each._asdict()} for name, each in found._asdict().items()]
+        names = ("arranged", "star")
+        kept += [{"sigma": sigma, "tree": name, **each._asdict()} for name, each in zip(names, found, strict=True)]
     return kept
 
 

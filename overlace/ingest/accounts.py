@@ -15,7 +15,7 @@ from overlace.ingest.job import id_of
 from overlace.ingest.options import Options
 from overlace.ingest.sources import Source, bytes_waiting, hide
 from overlace.ingest.where import LEFT_OUT, filter_columns, filters_of, unseen_values
-from overlace.trace.notes import OF_THE_LOG, Kept, Lines, Note
+from overlace.trace.notes import OF_THE_LOG, LineCounts, Note, ReadSettings
 from overlace.trace.tables import schema_of
 
 NUMBERS = ("lines", "kept", "duplicates", "ignored", "quarantined")
@@ -30,7 +30,7 @@ HINTS = {
 """What to do about a reason, where no line is an example."""
 
 
-class Account(NamedTuple):
+class SourceAccount(NamedTuple):
     """What became of the lines of one source."""
 
     source: str
@@ -53,7 +53,7 @@ class Account(NamedTuple):
         """Lines in quarantine."""
         return sum(count for count, _ in self.quarantined.values())
 
-    def add(self, other: Mapping[str, Any]) -> Account:
+    def add(self, other: Mapping[str, Any]) -> SourceAccount:
         """This account with what the trace had of the source before."""
         ignored = Counter(self.ignored) + Counter(other["ignored"])
         bad = dict(other["quarantined"])
@@ -63,7 +63,7 @@ class Account(NamedTuple):
         sums = {name: getattr(self, name) + other[name] for name in ("lines", "kept", "duplicates")}
         return self._replace(ignored=dict(sorted(ignored.items())), quarantined=dict(sorted(bad.items())), **sums)
 
-    def without_pending(self, orphans: int, incomplete: int) -> Account:
+    def without_pending(self, orphans: int, incomplete: int) -> SourceAccount:
         """The account where so many of the lines that it has as kept are of messages that are not whole yet."""
         ignored = {**self.ignored, ORPHANS: orphans} if orphans else self.ignored
         bad = {**self.quarantined, INCOMPLETE: (incomplete, "")} if incomplete else self.quarantined
@@ -107,7 +107,7 @@ class Book:
         repeats: Mapping[int, int],
         pending: Mapping[tuple[int, bool], int],
         bridges: Mapping[int, set[str]],
-    ) -> list[Account]:
+    ) -> list[SourceAccount]:
         """The accounts with what only shows when all is joined; the notes of all sources follow."""
         for digest, account in self.accounts.items():
             if rows := repeats.get(id_of(digest)):
@@ -129,19 +129,19 @@ class Book:
             note["pending"] = waiting[digest] if kept else (0, 0)
         return list(final.values())
 
-    def _note(self, source: Source, account: Account, bridges: set[str]) -> Note:
+    def _note(self, source: Source, account: SourceAccount, bridges: set[str]) -> Note:
         before = self.noted[source.digest] if source.begin else None
         total = account.add(before["account"]) if before else account
         end, tail, is_open = source.size, source.tail, source.open
         for row in self.rows[id_of(source.digest)]:
             if row["what"] == "end":  # of what is packed only reading shows it
                 end, tail, is_open = source.begin + row["rows"], row["reason"], row["sample"] == "open"
-        kept = {*Kept.__annotations__} - {*(OF_THE_LOG if source.key else ())}
+        kept = {*ReadSettings.__annotations__} - {*(OF_THE_LOG if source.key else ())}
         named = {*bridges, *(before["bridges"] if before else ())}
         note: Note = {
             "name": source.label,
             "format": source.format,
-            "settled": cast(Kept, {name: value for name, value in source.options.items() if name in kept}),
+            "settled": cast(ReadSettings, {name: value for name, value in source.options.items() if name in kept}),
             "broker": hide(source.options.get("broker") or "", source.key),
             "log": source.log,
             "start": source.start,
@@ -151,7 +151,7 @@ class Book:
             "disk": source.disk,
             "open": is_open,
             "bridges": [""] * bool(named) if source.key else sorted(named),
-            "account": cast(Lines, {name: getattr(total, name) for name in NUMBERS}),
+            "account": cast(LineCounts, {name: getattr(total, name) for name in NUMBERS}),
             "pending": (0, 0),
         }
         spans = [self.spans[id_of(source.digest)]] if id_of(source.digest) in self.spans else []
@@ -161,12 +161,12 @@ class Book:
         return note
 
 
-def account_of(source: Source, rows: Sequence[Mapping[str, Any]], waits: int) -> Account:
+def account_of(source: Source, rows: Sequence[Mapping[str, Any]], waits: int) -> SourceAccount:
     """The account of a source from what its splits have counted."""
     ignored = {row["reason"]: row["rows"] for row in rows if row["what"] == "ignored"}
     bad = {row["reason"]: (row["rows"], row["sample"] or "") for row in rows if row["what"] == "bad"}
     kept, lines = (sum(row["rows"] for row in rows if row["what"] == what) for what in ("kept", "lines"))
-    account = Account(
+    account = SourceAccount(
         source.name, source.digest, source.format, lines, kept, ignored, bad, 0, shown_mapping(source), waits
     )
     if not account.adds_up():
@@ -174,7 +174,7 @@ def account_of(source: Source, rows: Sequence[Mapping[str, Any]], waits: int) ->
     return account
 
 
-def judge(accounts: Iterable[Account], options: Options, before: Mapping[str, int]) -> None:
+def judge(accounts: Iterable[SourceAccount], options: Options, before: Mapping[str, int]) -> None:
     """Refuse a log with too many bad lines, before anything counts; `before` are lines that were read of it earlier."""
     for account in accounts:
         lines = account.lines + before.get(account.digest, 0)
@@ -194,7 +194,7 @@ def judge(accounts: Iterable[Account], options: Options, before: Mapping[str, in
             )
 
 
-def refuse_empty(accounts: Mapping[str, Account], sources: Sequence[Source]) -> None:
+def refuse_empty(accounts: Mapping[str, SourceAccount], sources: Sequence[Source]) -> None:
     """Refuse logs of which filters leave no row."""
     for source in sources:
         account = accounts[source.digest]
@@ -225,7 +225,7 @@ def sources_table(notes: Mapping[str, Any]) -> tuple[pa.Table, pa.Table]:
     sources, bad = [], []
     for digest, note in notes.items():
         counted = {name: note["account"][name] for name in NUMBERS}
-        account = Account(note["name"], digest, note["format"], **counted).without_pending(*note["pending"])
+        account = SourceAccount(note["name"], digest, note["format"], **counted).without_pending(*note["pending"])
         counts = {"lines": account.lines, "kept": account.kept, "duplicates": account.duplicates}
         counts |= {"ignored": sum(account.ignored.values()), "quarantined": account.bad}
         sources.append({"digest": digest, "name": account.source, "format": account.format, **counts})

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from overlace.trace.notes import Kept
+from overlace.trace.notes import ReadSettings
 
 TIME = pa.timestamp("us", tz="UTC")
 NAME = pa.dictionary(pa.int32(), pa.string())
@@ -73,7 +73,7 @@ Column: TypeAlias = "pa.Array | pa.ChunkedArray | NDArray[np.generic] | str | No
 Blocks = Iterator[tuple[int, bytes]]
 
 
-class Settled(Kept, total=False):
+class Settled(ReadSettings, total=False):
     """How a source is read: what was asked for, and what its first bytes settled for all of it."""
 
     broker: str | None

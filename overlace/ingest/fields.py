@@ -50,7 +50,7 @@ KEY = ("client", "at", "topic", "bytes")
 """What makes rows one message where no id is mapped."""
 
 
-class Column(NamedTuple):
+class FieldColumn(NamedTuple):
     """A column of a log that a field is read from: its name, the field, and its place among the field's columns."""
 
     name: str
@@ -87,23 +87,23 @@ def match_columns(
     columns: Sequence[str],
     asked: Mapping[str, Sequence[str]],
     fold: Callable[[str], str] = lambda name: name.strip().lower(),
-) -> list[Column | None]:
+) -> list[FieldColumn | None]:
     """For each column of a table the field that it is read into, if any; of two of one name the left is first."""
     taken = {name: (field, rank) for field, names in asked.items() for rank, name in enumerate(names)}
     for name in taken:
         if name not in columns:
             raise Unknown("column", name, columns)
-    found: list[Column | None] = []
+    found: list[FieldColumn | None] = []
     for place, name in enumerate(columns):
         folded = fold(name)
         field, rank = taken.get(name) or BY_NAME.get(folded, ("", 0))
         if name not in taken:
             field, rank = "" if field in asked else field, 2 * rank + (name != folded)
-        found.append(Column(name, field, rank * len(columns) + place) if field else None)
+        found.append(FieldColumn(name, field, rank * len(columns) + place) if field else None)
     return found
 
 
-def mapping_of(found: Sequence[Column | None]) -> dict[str, list[str]]:
+def mapping_of(found: Sequence[FieldColumn | None]) -> dict[str, list[str]]:
     """Field -> its columns, first choice first."""
     mapped: dict[str, dict[str, None]] = {}
     for each in sorted((each for each in found if each), key=lambda each: (FIELDS.index(each.field), each.rank)):
@@ -112,7 +112,12 @@ def mapping_of(found: Sequence[Column | None]) -> dict[str, list[str]]:
 
 
 def settle_mapping(
-    options: Settled, columns: Sequence[str], samples: Sequence[object], found: Sequence[Column | None], *, table: bool
+    options: Settled,
+    columns: Sequence[str],
+    samples: Sequence[object],
+    found: Sequence[FieldColumn | None],
+    *,
+    table: bool,
 ) -> Settled:
     """Options with what holds for the whole source: the mapping, unused columns, and the unit of numeric times.
 

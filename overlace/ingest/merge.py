@@ -82,7 +82,7 @@ def bits_of(events: DataFrame, facts: Facts, known: Sequence[str]) -> list[tuple
 
 
 @dataclass(frozen=True)
-class Scope:
+class MergeScope:
     """What of the trace is made anew, and how."""
 
     unit: str  # of periods: day or year
@@ -136,7 +136,7 @@ def unit_of(base: Trace | None, facts: Facts) -> str:
     return "year" if days > LONG and facts.messages < THIN * days else "day"
 
 
-def held_fragments(store: Store, scope: Scope) -> list[DataFrame]:
+def held_fragments(store: Store, scope: MergeScope) -> list[DataFrame]:
     """Fragments that the trace has: of messages that are made anew, and of those that nobody published yet."""
     whole = {name: F.col(name).cast("long") for name in ("bytes", "weight")}
     fixed = {"offset": F.lit(None).cast("long"), "keyed": F.lit(True)}
@@ -160,7 +160,7 @@ def held_sets(store: Store) -> list[DataFrame]:
 
 
 def write_messages(
-    store: Store, fragments: DataFrame, sets: DataFrame, facts: Facts, scope: Scope
+    store: Store, fragments: DataFrame, sets: DataFrame, facts: Facts, scope: MergeScope
 ) -> tuple[DataFrame, list[DataFrame], DataFrame | None]:
     """(messages, sets of receivers that came about, messages that are not whole) of fragments, written.
 
@@ -208,7 +208,9 @@ def in_shape(messages: DataFrame) -> DataFrame:
     return messages.withColumns(sizes).select(*names, *CUTS)
 
 
-def write_traffic(store: Store, events: DataFrame, messages: DataFrame | None, facts: Facts, scope: Scope) -> DataFrame:
+def write_traffic(
+    store: Store, events: DataFrame, messages: DataFrame | None, facts: Facts, scope: MergeScope
+) -> DataFrame:
     """The traffic of messages and of counts, with what the trace has of it that is not made anew; written."""
     frames = [stages.traffic_of(messages, scope.bucket_us)] if messages is not None else []
     if "counts" in facts.kinds:
@@ -226,7 +228,7 @@ def write_traffic(store: Store, events: DataFrame, messages: DataFrame | None, f
     return store.read(wide("traffic"), at)
 
 
-def write_audiences(store: Store, sets: DataFrame, traffic: DataFrame, scope: Scope) -> None:
+def write_audiences(store: Store, sets: DataFrame, traffic: DataFrame, scope: MergeScope) -> None:
     """The sets of receivers that traffic names."""
     used, anew = [traffic.select("audience")], {*scope.of(store.held("traffic"))}
     if rest := [part.path for part in store.held("traffic") if part.path not in anew]:

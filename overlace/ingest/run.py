@@ -19,12 +19,12 @@ from pyspark.sql import functions as F
 
 from overlace.errors import Absent, BadParameter, BadTrace
 from overlace.ingest import bridges, frames, history, merge, stages
-from overlace.ingest.accounts import Account, Book, notes_on_rows, sources_table
+from overlace.ingest.accounts import Book, SourceAccount, notes_on_rows, sources_table
 from overlace.ingest.fields import refuse_missing
 from overlace.ingest.frames import Batch
 from overlace.ingest.growth import new_sources
 from overlace.ingest.job import EVENT, Job, id_of
-from overlace.ingest.merge import Facts, Scope
+from overlace.ingest.merge import Facts, MergeScope
 from overlace.ingest.meter import metered
 from overlace.ingest.notes import notes_of
 from overlace.ingest.options import BUCKETS, KEPT, Options, keep_settings
@@ -39,7 +39,7 @@ from overlace.ingest.receivers import (
 from overlace.ingest.source import read_events
 from overlace.ingest.sources import Source, identity_of, refuse_changed, settle_together
 from overlace.ingest.store import Store, columns_of, settings, union
-from overlace.ingest.table_merging import Counts
+from overlace.ingest.table_merging import RowCounts
 from overlace.ingest.tables import write_requests
 from overlace.ingest.topologies import Bridge
 from overlace.ingest.where import refuse_names
@@ -63,11 +63,11 @@ class Ingested(NamedTuple):
     """A trace and how it came about."""
 
     trace: Trace
-    accounts: list[Account]
+    accounts: list[SourceAccount]
     known: list[str]  # sources with nothing new, and why
     folded: int  # topic names that folding saved
     notes: list[str]  # what a user should know
-    tables: Mapping[str, Counts] = MappingProxyType({})  # rows that plain tables brought
+    tables: Mapping[str, RowCounts] = MappingProxyType({})  # rows that plain tables brought
 
     def __repr__(self) -> str:
         kept, lines = (sum(each) for each in zip((0, 0), *((a.kept, a.lines) for a in self.accounts), strict=True))
@@ -227,7 +227,7 @@ class Ingest:
         return Ingested(trace, accounts, [], book.total("folded"), warnings)
 
     def _fragments(
-        self, events: DataFrame, facts: Facts, scope: Scope, bits: Sequence[int]
+        self, events: DataFrame, facts: Facts, scope: MergeScope, bits: Sequence[int]
     ) -> tuple[list[DataFrame], list[DataFrame], DataFrame | None]:
         """(fragments, sets of receivers, what crossed bridges): new ones, and those that the trace has."""
         sets = [stages.rows_of(events, "audience").select("audience", "members"), *merge.held_sets(self.store)]
@@ -316,7 +316,7 @@ class Ingest:
         total = sum(source.size - source.begin for source in sources) if known else 0
         return metered(self.job.meter, total, lambda share, said: self.report(0.05 + 0.45 * share, said))
 
-    def _scope(self, events: DataFrame, facts: Facts, book: Book) -> Scope:
+    def _scope(self, events: DataFrame, facts: Facts, book: Book) -> MergeScope:
         """What of the trace is made anew."""
         base = self.base
         replaced = [s.digest for s in self.job.sources if not s.begin and s.digest in self.noted]
@@ -331,7 +331,7 @@ class Ingest:
         formats = {**{d: n["format"] for d, n in self.noted.items()}, **{s.digest: s.format for s in self.job.sources}}
         added = tuple(id_of(digest) for digest, kind in formats.items() if kind == "counts")
         periods = merge.periods_of(self.store, events, unit, book.spans, spans)
-        return Scope(unit, bucket, not self.options.reduce_only, periods, tuple(map(id_of, replaced)), added)
+        return MergeScope(unit, bucket, not self.options.reduce_only, periods, tuple(map(id_of, replaced)), added)
 
     # --- what is written
 
@@ -354,7 +354,7 @@ class Ingest:
         made = new.select(*columns_of("advertisements", ("client", "attributes")))
         store.write("advertisements", made.unionByName(shown.select(*schema_of("advertisements").names)))
 
-    def _commit(self, scope: Scope) -> tuple[Trace, list[str]]:
+    def _commit(self, scope: MergeScope) -> tuple[Trace, list[str]]:
         """Let what was written count; what a user should know of it."""
         writer, base, notes = self.store.writer, self.base, self.notes
         made = self.store.digests()

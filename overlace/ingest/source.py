@@ -38,24 +38,24 @@ TOGETHER = 1 << 16
 
 
 @dataclass
-class Task(InputPartition):
+class ReadTask(InputPartition):
     """What one task reads: ranges of sources."""
 
     splits: list[tuple[int, int, int]]  # (source, begin, end)
 
 
-def tasks_of(job: Job) -> list[Task]:
+def tasks_of(job: Job) -> list[ReadTask]:
     """Splits of all sources in order, as many to a task as make a fair share of bytes."""
     total = sum(source.size - source.begin for source in job.sources)
     most = min(MOST, max(LEAST, total // SHARES))
-    found: list[Task] = []
+    found: list[ReadTask] = []
     room = 0
     for i, source in enumerate(job.sources):
         listed = source.splits(min(most, CONTENT) if source.has_content else most)
         weight = (source.size - source.begin) // max(len(listed), 1)
         for begin, end in listed:
             if not found or weight > room:
-                found.append(Task([]))
+                found.append(ReadTask([]))
                 room = most
             found[-1].splits.append((i, begin, end))
             room -= weight
@@ -95,16 +95,16 @@ def together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 class Reader(DataSourceReader):
     """Reads the sources of a job."""
 
-    def __init__(self, job: Job, tasks: Sequence[Task]) -> None:
+    def __init__(self, job: Job, tasks: Sequence[ReadTask]) -> None:
         self.job, self.tasks = job, tasks
 
     def partitions(self) -> Sequence[InputPartition]:
         """What each task reads."""
-        return self.tasks or [Task([])]
+        return self.tasks or [ReadTask([])]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The events of a task."""
-        assert isinstance(partition, Task)
+        assert isinstance(partition, ReadTask)
         collecting = gc.isenabled()
         gc.disable()  # millions of rows without cycles: looking for some takes half of the time
         try:
@@ -118,7 +118,7 @@ class Logs(DataSource):
     """`format("overlace")`: `path` (files and folders, several by commas) and the options of `overlace ingest`."""
 
     job: Job | None = None  # what ingest has settled already
-    tasks: Sequence[Task] = ()
+    tasks: Sequence[ReadTask] = ()
 
     @classmethod
     def name(cls) -> str:

@@ -44,7 +44,7 @@ DEFAULTS: Mapping[str, Mapping[str, float]] = {
 """What a new row has in columns that must not be empty and are not named."""
 
 
-class Counts(NamedTuple):
+class RowCounts(NamedTuple):
     """Rows of a table after a merge: added, with another value than before, and as they were."""
 
     new: int
@@ -97,10 +97,10 @@ def changed_rows(old: pa.Table, merged: pa.Table) -> NDArray[np.bool_]:
     return changed
 
 
-def counts_of(old: pa.Table, merged: pa.Table) -> Counts:
+def counts_of(old: pa.Table, merged: pa.Table) -> RowCounts:
     """How many rows are new, changed and kept."""
     changed = int(changed_rows(old, merged).sum())
-    return Counts(merged.num_rows - old.num_rows, changed, old.num_rows - changed)
+    return RowCounts(merged.num_rows - old.num_rows, changed, old.num_rows - changed)
 
 
 def unite_rows(rows: pa.Table, table: str) -> pa.Table:

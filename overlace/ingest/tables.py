@@ -16,10 +16,10 @@ from overlace.errors import BadParameter, BadTrace
 from overlace.ingest.events import in_one_piece
 from overlace.ingest.options import Options, TableOptions, flag_of, read_share
 from overlace.ingest.receivers import check_filters
-from overlace.ingest.table_merging import Counts, changed_rows, counts_of, merge, unite_rows
+from overlace.ingest.table_merging import RowCounts, changed_rows, counts_of, merge, unite_rows
 from overlace.ingest.table_rows import Cell, encode_rows, place_of, read_table_file, read_texts
 from overlace.ingest.topologies import read_topology
-from overlace.ingest.wiring import ALL, MST, Wanted, among, pairs_of, wire
+from overlace.ingest.wiring import ALL, MST, WiringRequest, among, pairs_of, wire
 from overlace.matching.content.attributes import mask_filters
 from overlace.matching.content.syntax import parse_filter
 from overlace.matching.names import check_value, pseudonyms
@@ -40,7 +40,7 @@ HIDDEN = {**dict.fromkeys(("client", "broker", "left", "right", "dials", "group"
 """Columns of names that can be hidden, and what parts their levels."""
 
 
-class Piece(NamedTuple):
+class TablePiece(NamedTuple):
     """Rows of a table by name, where they come from, and what new ones have where they say nothing."""
 
     table: str
@@ -66,7 +66,7 @@ def key_of(base: Trace | None, asked: bool, out: str) -> bytes:
     return key
 
 
-def hide_names(piece: Piece, key: bytes) -> Piece:
+def hide_names(piece: TablePiece, key: bytes) -> TablePiece:
     """A piece with pseudonyms for names, as logs have them."""
     rows = piece.rows
     if key and "attributes" in rows.column_names:
@@ -81,7 +81,7 @@ class Merged(NamedTuple):
     """A trace that tables or a topology were merged into, rows by table, and what a user should know."""
 
     trace: Trace
-    tables: dict[str, Counts]
+    tables: dict[str, RowCounts]
     notes: list[str]
 
 
@@ -103,7 +103,7 @@ def ingest_tables(files: Sequence[str | pa.Table], out: str, options: Options, t
         raise BadParameter("a topology comes from files. Give a frame of links as the table links.")
     if tables.wired in (None, MST, ALL) and any(value not in (None, {}) for value in how.values()):
         raise BadParameter("--map, --delimiter and --header work on tables, not on topologies. Leave them out.")
-    wanted = Wanted(tables.wired, how) if tables.wired else None
+    wanted = WiringRequest(tables.wired, how) if tables.wired else None
     return Merged(*add_topology(paths, out, wired=wanted, cost_unit=unit, pseudonymise=hidden, break_lock=lock))
 
 
@@ -126,9 +126,9 @@ def add_tables(
     pseudonymise: bool = False,
     break_lock: bool = False,
     tell: Callable[[str], object] = lambda note: None,
-) -> tuple[Trace, Counts]:
+) -> tuple[Trace, RowCounts]:
     """Files of one table merged into the trace, one after the other; how many rows are new, changed, kept."""
-    pieces = [Piece(table, read_table_file(each, table, options, tell), place_of(each)) for each in files]
+    pieces = [TablePiece(table, read_table_file(each, table, options, tell), place_of(each)) for each in files]
     for piece in pieces:
         if note := _doubtful_filters(piece):
             tell(note)
@@ -144,7 +144,7 @@ def add_tables(
     return trace, next(iter(counts.values()))
 
 
-def _doubtful_filters(piece: Piece) -> str:
+def _doubtful_filters(piece: TablePiece) -> str:
     """A note on topic filters that look like content, or on advertisements that no message with content meets."""
     filters = [str(text) for text, said in zip(piece.texts("filter"), piece.texts("dialect"), strict=True) if not said]
     strange = [text for text in filters if LOOKS_LIKE_CONTENT.search(text)]
@@ -168,7 +168,7 @@ def _typed_logs(base: Trace) -> list[tuple[str, Mapping[str, str]]]:
     return [(each["name"], types) for each in sources if (types := (each.get("settled") or {}).get("types"))]
 
 
-def _refuse_content(base: Trace | None, piece: Piece, key: bytes, out: str) -> None:
+def _refuse_content(base: Trace | None, piece: TablePiece, key: bytes, out: str) -> None:
     """Refuse content subscriptions where names are hidden, or of other types than the logs that are there have.
 
     No log could be ingested after filters that show names and values as they are.
@@ -213,11 +213,11 @@ def add_topology(
     paths: Sequence[str],
     out: str,
     *,
-    wired: Wanted | None = None,
+    wired: WiringRequest | None = None,
     cost_unit: str | None = None,
     pseudonymise: bool = False,
     break_lock: bool = False,
-) -> tuple[Trace, dict[str, Counts], list[str]]:
+) -> tuple[Trace, dict[str, RowCounts], list[str]]:
     """The brokers and links of topology files merged into the trace, and what is wired of them.
 
     Returns the trace, the rows by table, and what a user should know.
@@ -227,7 +227,7 @@ def add_topology(
     if not any(links["wired"].to_pylist()):  # it says nothing about wiring
         links = links.drop_columns(["wired"])
     brokers = pa.table({"broker": pa.array(topology.brokers, pa.string())})
-    pieces = [Piece("brokers", brokers, paths[0]), Piece("links", links, paths[0], {"wired": False})]
+    pieces = [TablePiece("brokers", brokers, paths[0]), TablePiece("links", links, paths[0], {"wired": False})]
     with writing(out, break_lock=break_lock) as writer:
         key = key_of(writer.base, pseudonymise, out)
         if key and wired and wired.how not in (MST, ALL):
@@ -244,14 +244,14 @@ def add_topology(
 
 def _put(
     writer: Writer,
-    pieces: Sequence[Piece],
+    pieces: Sequence[TablePiece],
     key: bytes = b"",
     *,
     both_ways: bool = False,
     notes: Mapping[str, object] | None = None,
-    wanted: Wanted | None = None,
+    wanted: WiringRequest | None = None,
     cost_unit: str | None = None,
-) -> tuple[Trace, dict[str, Counts], list[str]]:
+) -> tuple[Trace, dict[str, RowCounts], list[str]]:
     """Merge the pieces into the trace, and wire links; nothing is written unless all of them can be.
 
     Returns the trace, the rows by table, and what a user should know of the wiring.

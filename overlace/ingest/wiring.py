@@ -29,14 +29,14 @@ SHOWN = 5
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WiringRequest:
     """What is to be wired: mst, all, or a file with a table of links; the options say how that is read."""
 
     how: str
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-def wire(links: pa.Table, brokers: Sequence[str], topology: Pairs, wanted: Wanted) -> tuple[pa.Table, list[str]]:
+def wire(links: pa.Table, brokers: Sequence[str], topology: Pairs, wanted: WiringRequest) -> tuple[pa.Table, list[str]]:
     """(links, notes) of a trace after `--wired`: of those that the topology names some are wired, no other is."""
     ends = pairs_of(links)
     open_ended = numbers(links["until"].is_null())
@@ -101,7 +101,7 @@ def _shown(names: Sequence[str]) -> str:
     return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
 
 
-def _named(pairs: Pairs, brokers: Sequence[str], wanted: Wanted) -> Bools:
+def _named(pairs: Pairs, brokers: Sequence[str], wanted: WiringRequest) -> Bools:
     """Which links a table names; refused where it names one that is none of them."""
     given = read_table_file(wanted.how, "links", wanted.options)
     _, rows, names = encode_rows(given, "links", {"broker": brokers}, where=wanted.how)

@@ -24,8 +24,8 @@ from overlace.live.adapter import Changed
 from overlace.live.apply import Applied, Intent, begin, carry_out, changer_for, intend, refuse_one_colour, refuse_open
 from overlace.live.client import ClientError
 from overlace.live.deployment import Deployment
-from overlace.live.figures import Figures, figures_of
-from overlace.live.kept import Kept, Memory
+from overlace.live.figures import WindowFigures, figures_of
+from overlace.live.kept import Memory, RecentWindows
 from overlace.live.options import AdaptOptions, ApplyOptions, RecordOptions
 from overlace.live.planned import Planned, read_planned, refuse_no_tree
 from overlace.live.record import record
@@ -88,7 +88,7 @@ class Outcome(NamedTuple):
     """What a window came to, and what was done after it."""
 
     window: int
-    figures: Figures | None = None  # None: nothing was recorded
+    figures: WindowFigures | None = None  # None: nothing was recorded
     gain: float | None = None  # share that the plan saves on the last part of the window; None: there was no plan
     moves: int = 0
     links: int = 0
@@ -137,7 +137,7 @@ class Adaptation:
     def __init__(self, site: Site, options: AdaptOptions) -> None:
         self.site, self.options = site, options
         self.memory = Memory(site.deployment)
-        self.kept = Kept()
+        self.kept = RecentWindows()
         self.done = 0
 
     @contextmanager
@@ -185,7 +185,7 @@ class Adaptation:
             found = found._replace(why=_reason(error))
         return found._replace(seconds=time.monotonic() - began)
 
-    def _record(self, tell: Progress) -> Figures:
+    def _record(self, tell: Progress) -> WindowFigures:
         """Record a window, and keep it."""
         number, out = self.kept.number, self.memory.window(self.kept.number)
         shutil.rmtree(out, ignore_errors=True)  # what a kill may have left

@@ -20,7 +20,7 @@ from overlace.errors import BadNetwork, BadPlan
 from overlace.live.adapter import RETAINED, Changed, Shown, adapter_for, refuse_silent
 from overlace.live.deployment import Deployment
 from overlace.live.filters import How, bridge_lines, link_filters
-from overlace.live.journal import Journal, Layout, begin_journal, last_journal, write_filters
+from overlace.live.journal import Journal, NamedOverlay, begin_journal, last_journal, write_filters
 from overlace.live.mosquitto_files import Filters
 from overlace.live.options import ApplyOptions
 from overlace.live.planned import Planned, links_by_step, read_planned, refuse_no_tree
@@ -52,8 +52,8 @@ class Intent(NamedTuple):
     plan: str  # its digest
     old: int
     new: int
-    before: Layout
-    after: Layout
+    before: NamedOverlay
+    after: NamedOverlay
     moves: Mapping[str, tuple[str, str]]  # client: from, to
     absent: tuple[str, ...]  # clients that the plan moves and that are not there
     unknown: tuple[str, ...]  # clients that the plan does not know
@@ -189,8 +189,8 @@ async def intend(adapter: Changed, planned: Planned, options: ApplyOptions) -> I
     if deployment.substrate == "mosquitto":  # what those want who follow no orders is not known
         filters = _filters(shown, after, links, deployment, "all" if unwrapped else options.filters)
     latency = await adapter.latencies(live, present)
-    return Intent(planned.document.digest, live, 1 - live, Layout(present, homes), Layout(links, after), moves, absent,
-                  unknown, unwrapped, retained, filters, sum(latency.values()) / 1000)  # fmt: skip
+    return Intent(planned.document.digest, live, 1 - live, NamedOverlay(present, homes), NamedOverlay(links, after),
+                  moves, absent, unknown, unwrapped, retained, filters, sum(latency.values()) / 1000)  # fmt: skip
 
 
 def _refuse_other_brokers(planned: Planned, deployment: Deployment) -> None:
@@ -440,7 +440,7 @@ async def carry_out(
     )
 
 
-async def _come_back(adapter: Changed, lossy: Collection[str], meant: Layout, colour: int) -> tuple[Shown, int]:
+async def _come_back(adapter: Changed, lossy: Collection[str], meant: NamedOverlay, colour: int) -> tuple[Shown, int]:
     """(the network, how many of those that were cut off are back), when they and all links are or after a time."""
     now = asyncio.get_running_loop().time
     deadline = now() + COMEBACK

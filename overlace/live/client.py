@@ -462,7 +462,7 @@ Handler: TypeAlias = Callable[[Message], object]
 """Takes a message; what it returns is awaited if that can be done."""
 
 
-class Job(NamedTuple):
+class HandlerJob(NamedTuple):
     """A message for a handler, or what a handler has returned and is to be awaited."""
 
     message: Message
@@ -476,7 +476,7 @@ class Entry:
     def __init__(self, key: Filter, qos: int, number: int) -> None:
         self.key, self.qos, self.number = key, qos, number
         self.handlers: list[Handler] = []
-        self.queue: asyncio.Queue[Job | None] = asyncio.Queue()
+        self.queue: asyncio.Queue[HandlerJob | None] = asyncio.Queue()
         self.working = False
         self.task = asyncio.get_running_loop().create_task(self._work())
 
@@ -497,7 +497,7 @@ class Entry:
                 if rest is None:
                     message._link.end()
                     continue
-            self.queue.put_nowait(Job(message, handler, rest))
+            self.queue.put_nowait(HandlerJob(message, handler, rest))
 
     def _call(self, handler: Handler, message: Message) -> Awaitable[object] | None:
         try:

@@ -43,13 +43,13 @@ Address: TypeAlias = Annotated[str, BeforeValidator(_address)]
 Addresses: TypeAlias = Annotated[tuple[Address, ...], BeforeValidator(_one_or_two), Field(min_length=1, max_length=2)]
 
 
-class Strict(BaseModel):
+class NetworkPart(BaseModel):
     """A part of the network file; unknown keys are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Tls(Strict):
+class Tls(NetworkPart):
     """TLS towards brokers."""
 
     ca: str | None = Field(default=None, description="file with the certificates that are trusted")
@@ -58,7 +58,7 @@ class Tls(Strict):
     hostname: str | None = Field(default=None, description="name expected in certificates, if it is not the host's")
 
 
-class Credential(Strict):
+class Credential(NetworkPart):
     """Where a secret is found: in a variable or in a file. `{colour}` in a value stands for the name of the colour."""
 
     user: str | None = Field(default=None, description="user name; on NATS the colour's name is added unless it is in")
@@ -77,7 +77,7 @@ class Credential(Strict):
         return self
 
 
-class Credentials(Strict):
+class Credentials(NetworkPart):
     """Who connects as whom."""
 
     clients: Credential | None = Field(default=None, description="applications that use overlace.live.client")
@@ -89,7 +89,7 @@ class Credentials(Strict):
     )
 
 
-class BrokerEntry(Strict):
+class BrokerEntry(NetworkPart):
     """One broker."""
 
     client: Addresses = Field(description="host:port for clients; Mosquitto: one for each colour")
@@ -157,7 +157,7 @@ class Login(NamedTuple):
             raise BadNetwork(f"{self.nkey}: cannot be read. Expected a file with the seed of an NKEY.") from None
 
 
-class Deployment(Strict):
+class Deployment(NetworkPart):
     """A network file and what it names."""
 
     substrate: Substrate = Field(description="what the brokers are")

@@ -19,7 +19,7 @@ from overlace.replay.measure import measure
 from overlace.trace.store import Trace
 
 
-class Figures(NamedTuple):
+class WindowFigures(NamedTuple):
     """A window in numbers, under the overlay of its end."""
 
     messages: int
@@ -30,7 +30,7 @@ class Figures(NamedTuple):
     clients: Mapping[str, int]  # by their home
 
 
-def figures_of(trace: Trace, objective: Objective) -> Figures:
+def figures_of(trace: Trace, objective: Objective) -> WindowFigures:
     """What a trace comes to under its own overlay."""
     observation, names = observe_with_names(trace)
     rows = traffic_of(trace, None, known_as(trace, names))
@@ -40,7 +40,7 @@ def figures_of(trace: Trace, objective: Objective) -> Figures:
     messages = int(observation.sent.sum())
     cost = found.get(metric) * (found.get("deliveries") if metric.startswith("mean_") else 1)
     clients = np.bincount(observation.overlay.placement[:, 1], minlength=len(brokers))
-    return Figures(
+    return WindowFigures(
         messages,
         cost,
         found.get("link_messages") / max(1, messages),

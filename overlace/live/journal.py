@@ -23,7 +23,7 @@ from overlace.live.wiring import Links, links_of
 VERSION = 1
 
 
-class Layout(NamedTuple):
+class NamedOverlay(NamedTuple):
     """An overlay by name: links between brokers, and homes of clients."""
 
     links: Links
@@ -34,7 +34,7 @@ class Layout(NamedTuple):
         return {"homes": dict(sorted(self.homes.items())), "links": sorted(map(list, self.links))}
 
     @classmethod
-    def of(cls, document: Mapping[str, Any]) -> Layout:
+    def of(cls, document: Mapping[str, Any]) -> NamedOverlay:
         """From JSON."""
         return cls(links_of(document["links"]), dict(document["homes"]))
 
@@ -56,14 +56,14 @@ class Journal:
         return int(self.head["new"])
 
     @property
-    def before(self) -> Layout:
+    def before(self) -> NamedOverlay:
         """What was."""
-        return Layout.of(self.head["before"])
+        return NamedOverlay.of(self.head["before"])
 
     @property
-    def after(self) -> Layout:
+    def after(self) -> NamedOverlay:
         """What is meant."""
-        return Layout.of(self.head["after"])
+        return NamedOverlay.of(self.head["after"])
 
     @property
     def undo(self) -> str:

@@ -27,7 +27,7 @@ NAME = "adapt.json"
 
 
 @dataclass
-class Kept:
+class RecentWindows:
     """The last windows, in order, and the window after which each client last moved."""
 
     number: int = 0  # of the last window
@@ -65,18 +65,18 @@ class Memory:
                 raise Busy(f"{self.folder}: another `overlace live adapt` is at work here. Stop it first.") from None
             yield
 
-    def read(self) -> Kept:
+    def read(self) -> RecentWindows:
         """What was kept; of a file that is torn only that windows were counted."""
         try:
             document = json.loads(self.path.read_bytes())
         except FileNotFoundError:
-            return Kept(number=self._highest())
+            return RecentWindows(number=self._highest())
         except ValueError:
             return self._begin_anew("is torn")
         if isinstance(document, dict) and document.get("adapt", VERSION) != VERSION:
             raise BadNetwork(f"{self.path}: kept by another version of Overlace. Use that one, or remove the file.")
         try:
-            kept = Kept(
+            kept = RecentWindows(
                 number=int(document["number"]),
                 windows={
                     int(each["window"]): Window(self.window(int(each["window"])), *_times(each))
@@ -90,15 +90,15 @@ class Memory:
         kept.windows = {n: each for n, each in sorted(kept.windows.items()) if Trace.exists(str(each.trace))}
         return kept
 
-    def _begin_anew(self, what: str) -> Kept:
+    def _begin_anew(self, what: str) -> RecentWindows:
         self.notes.append(f"{self.path} {what}: it begins anew, and nobody rests")
-        return Kept(number=self._highest())
+        return RecentWindows(number=self._highest())
 
     def _highest(self) -> int:
         found = [each.name.partition("-")[2] for each in self.folder.glob("window-*")]
         return max((int(each) for each in found if each.isdecimal()), default=0)
 
-    def write(self, kept: Kept) -> None:
+    def write(self, kept: RecentWindows) -> None:
         """Keep it."""
         write_files(self.path.parent, {self.path.name: json.dumps(kept.document(), ensure_ascii=False) + "\n"})
 
@@ -110,7 +110,7 @@ class Memory:
         """The run, with the plan, that was made after a window."""
         return self.folder / f"run-{number:06d}"
 
-    def sweep(self, kept: Kept) -> None:
+    def sweep(self, kept: RecentWindows) -> None:
         """Remove the traces that are not kept, and the runs beside them."""
         oldest = min(kept.windows, default=kept.number)
         for each in self.folder.glob("*-*"):

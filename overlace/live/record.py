@@ -13,7 +13,7 @@ from overlace.live.adapter import Shown, Watched, adapter_for
 from overlace.live.deployment import Deployment
 from overlace.live.options import How, RecordOptions
 from overlace.live.recorder import SECOND_US, Recording, Span, begin_recording, watch
-from overlace.live.recording_tables import Published, Rows, tables_of
+from overlace.live.recording_tables import Published, RecordedRows, tables_of
 from overlace.matching.names import check_value
 from overlace.model import Progress
 from overlace.trace.store import Trace
@@ -71,7 +71,7 @@ def record(
 
 async def _record(
     deployment: Deployment, options: RecordOptions, progress: Progress
-) -> tuple[Rows, Recording, dict[str, object]]:
+) -> tuple[RecordedRows, Recording, dict[str, object]]:
     """Watch the network as it was asked for."""
     adapter = adapter_for(deployment)
     try:
@@ -82,7 +82,7 @@ async def _record(
         if options.how == "counted":
             await watch(adapter, recording, shown, options.seconds, progress)
             published = [Published(at, c, t, n, size) for (at, c, t), (n, size) in sorted(recording.sent.items())]
-            rows = Rows(published, recording.sessions.rows(), recording.subscriptions.rows())
+            rows = RecordedRows(published, recording.sessions.rows(), recording.subscriptions.rows())
         elif options.how == "traced":
             rows, about = await _trace(adapter, recording, shown, options, progress)
         else:
@@ -94,7 +94,7 @@ async def _record(
 
 async def _trace(
     adapter: Watched, recording: Recording, shown: Shown, options: RecordOptions, progress: Progress
-) -> tuple[Rows, dict[str, object]]:
+) -> tuple[RecordedRows, dict[str, object]]:
     """(rows, about): sampled messages as servers trace them."""
     from overlace.live.traced import Collector
 
@@ -121,7 +121,7 @@ async def _trace(
         for each in found.messages
     ]
     about: dict[str, object] = {"incomplete": found.incomplete, "events": found.events}
-    return Rows(published, recording.sessions.rows(), recording.subscriptions.rows()), about
+    return RecordedRows(published, recording.sessions.rows(), recording.subscriptions.rows()), about
 
 
 SAMPLED = 30
@@ -130,7 +130,7 @@ SAMPLED = 30
 
 async def _estimate(
     deployment: Deployment, recording: Recording, shown: Shown, options: RecordOptions, progress: Progress
-) -> tuple[Rows, dict[str, object]]:
+) -> tuple[RecordedRows, dict[str, object]]:
     """(rows, about): what counters of servers say, fitted."""
     from overlace.live.counters import Sampler
 
@@ -155,7 +155,7 @@ async def _estimate(
         "incomplete": found.incomplete,
         "together": sum(map(len, found.together)),  # how many, not who: names may have to be hidden
     }
-    return Rows(published, sessions, asked), about
+    return RecordedRows(published, sessions, asked), about
 
 
 async def wait_out(seconds: float, progress: Progress, tell: Callable[[], str]) -> None:
@@ -170,7 +170,7 @@ def _write(
     deployment: Deployment,
     out: str,
     options: RecordOptions,
-    found: tuple[Rows, Recording, dict[str, object]],
+    found: tuple[RecordedRows, Recording, dict[str, object]],
     key: bytes,
 ) -> Recorded:
     """Write the trace, with notes of how it came about."""

@@ -32,7 +32,7 @@ class Published(NamedTuple):
     receivers: tuple[str, ...] | None = None
 
 
-class Rows(NamedTuple):
+class RecordedRows(NamedTuple):
     """What becomes of a recording: rows by name."""
 
     traffic: Sequence[Published]
@@ -54,7 +54,9 @@ class Tables(NamedTuple):
             writer.write(name, table, replace=True)
 
 
-def tables_of(rows: Rows, recording: Recording, deployment: Deployment, weight: int, key: bytes = b"") -> Tables:
+def tables_of(
+    rows: RecordedRows, recording: Recording, deployment: Deployment, weight: int, key: bytes = b""
+) -> Tables:
     """All tables of the trace; with a key, names are pseudonyms."""
     brokers = list(deployment.brokers)
     place = dict(zip(brokers, brokers, strict=True))
@@ -81,7 +83,7 @@ def tables_of(rows: Rows, recording: Recording, deployment: Deployment, weight: 
 DIALECTS = {"nats": "nats", "mosquitto": "mqtt"}
 
 
-def veil(rows: Rows, brokers: Sequence[str], key: bytes) -> tuple[Rows, dict[str, str]]:
+def veil(rows: RecordedRows, brokers: Sequence[str], key: bytes) -> tuple[RecordedRows, dict[str, str]]:
     """(rows, brokers): the same under pseudonyms; topics level by level, so that filters still match."""
 
     def hidden(names: Iterable[str], separators: str = "") -> dict[str, str]:
@@ -108,10 +110,10 @@ def veil(rows: Rows, brokers: Sequence[str], key: bytes) -> tuple[Rows, dict[str
         Span((people[c], topics[f], groups[g] if g else None), since, until)
         for (c, f, g), since, until in rows.subscriptions
     ]
-    return Rows(traffic, sessions, asked), places
+    return RecordedRows(traffic, sessions, asked), places
 
 
-def first_times(rows: Rows) -> dict[str, dict[str, int]]:
+def first_times(rows: RecordedRows) -> dict[str, dict[str, int]]:
     """When clients and topics first came up, in this order, then by name; NEVER if they were there before."""
     clients: dict[str, int] = {}
     topics: dict[str, int] = {}

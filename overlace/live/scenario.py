@@ -36,7 +36,7 @@ class Topic(NamedTuple):
     pattern: int = 0  # which of the patterns that follow each other
 
 
-class Subscribed(NamedTuple):
+class ClientFilter(NamedTuple):
     """A filter of a client."""
 
     client: str
@@ -60,7 +60,7 @@ class Scenario:
     options: TrafficOptions
     homes: dict[str, str]
     topics: tuple[Topic, ...]
-    subscriptions: tuple[Subscribed, ...]
+    subscriptions: tuple[ClientFilter, ...]
 
     def events(self, seed: int = 0) -> Iterator[Event]:
         """Messages without end; the same for the same seed."""
@@ -111,7 +111,7 @@ def _draw(options: TrafficOptions, pattern: int, brokers: Sequence[str], substra
     topics, subscriptions = [], []
     for c, members in enumerate(communities):
         subscriptions += [
-            Subscribed(name, between.join([fab, str(c + 1), rest]), None) for name in members if name in wide
+            ClientFilter(name, between.join([fab, str(c + 1), rest]), None) for name in members if name in wide
         ]
     for k in range(options.topics):
         c = k % len(communities)
@@ -120,7 +120,7 @@ def _draw(options: TrafficOptions, pattern: int, brokers: Sequence[str], substra
         narrow = [each for each in members if each not in wide]
         strangers = [each for each in names if each not in members and drawn.random() < STRANGERS]
         chosen = [each for each in narrow if drawn.random() < 0.4] + strangers
-        subscriptions += [Subscribed(each, name, None) for each in chosen]
+        subscriptions += [ClientFilter(each, name, None) for each in chosen]
         publishers = tuple(drawn.sample(members, min(len(members), drawn.randint(1, 3))))
         receivers = tuple(each for each in names if each in chosen or (each in wide and each in members))
         topics.append(Topic(name, "topics", publishers, receivers, plain * weights[k], pattern))
@@ -131,8 +131,8 @@ def _draw(options: TrafficOptions, pattern: int, brokers: Sequence[str], substra
             workers = workers[:1]
         work, ask = between.join([jobs, str(c + 1)]), between.join([asking, str(c + 1)])
         responder = drawn.choice(members)
-        subscriptions += [Subscribed(each, work, f"workers-{c + 1}") for each in workers]
-        subscriptions.append(Subscribed(responder, ask, None))
+        subscriptions += [ClientFilter(each, work, f"workers-{c + 1}") for each in workers]
+        subscriptions.append(ClientFilter(responder, ask, None))
         topics.append(Topic(work, "groups", publishers, workers, options.groups / len(communities), pattern))
         topics.append(Topic(ask, "requests", publishers, (responder,), options.requests / len(communities), pattern))
         if substrate == "mosquitto":  # which deals the messages of a group at each broker on its own

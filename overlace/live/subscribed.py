@@ -31,15 +31,8 @@ class Asked(NamedTuple):
     group: str | None
 
 
-class Subscribed(NamedTuple):
-    """What is subscribed at each broker with a plan, and what is to be said of it."""
-
-    filters: Mapping[str, set[str]]
-    notes: tuple[str, ...] = ()
-
-
-def read_subscribed(planned: Planned, dialect: Dialect) -> Subscribed:
-    """The filters of each broker's clients, from the trace that the plan's run was observed from.
+def read_subscribed(planned: Planned, dialect: Dialect) -> tuple[Mapping[str, set[str]], tuple[str, ...]]:
+    """(filters, notes): of each broker's clients, from the trace that the plan's run was observed from.
 
     They are those that were open in the plan's window or later. What a client received without a subscription that
     the trace knows of counts as subscribed: it may have subscribed before the log began.
@@ -72,7 +65,7 @@ def read_subscribed(planned: Planned, dialect: Dialect) -> Subscribed:
         notes.append(
             f"{counted(len(homeless), 'subscriber', 'subscribers')} not served: neither plan nor trace names a broker"
         )
-    return Subscribed(found, tuple(notes))
+    return found, tuple(notes)
 
 
 def _spread(asked: Iterable[Asked], homes: Mapping[str, str], was: Mapping[str, str]) -> list[str]:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from overlace.live.scenario import Kind, Scenario, Subscribed
+from overlace.live.scenario import ClientFilter, Kind, Scenario
 from overlace.live.wiring import Pair, pair
 
 KINDS: tuple[Kind, ...] = ("topics", "groups", "requests")
@@ -28,7 +28,7 @@ class Stream:
         self.highest = -1
 
 
-class Figures(NamedTuple):
+class DeliveryFigures(NamedTuple):
     """What came of messages of one kind."""
 
     sent: int
@@ -121,7 +121,7 @@ class Tally:
 
     # what came of it
 
-    def figures(self, kind: Kind) -> Figures:
+    def figures(self, kind: Kind) -> DeliveryFigures:
         """What came of messages of one kind."""
         sent = expected = 0
         for (topic, _), count in self._sent.items():
@@ -130,7 +130,9 @@ class Tally:
                 sent += count
                 expected += count * (len(known.receivers) if kind == "topics" else 1)
         delivered = self._delivered[kind]
-        return Figures(sent, expected, delivered, expected - delivered, self._duplicated[kind], self._reordered[kind])
+        return DeliveryFigures(
+            sent, expected, delivered, expected - delivered, self._duplicated[kind], self._reordered[kind]
+        )
 
     @property
     def sent(self) -> int:
@@ -158,7 +160,7 @@ class Tally:
         return sum(self._reordered.values())
 
     @property
-    def subscriptions(self) -> tuple[Subscribed, ...]:
+    def subscriptions(self) -> tuple[ClientFilter, ...]:
         """Who is subscribed to what."""
         return self.scenario.subscriptions
 

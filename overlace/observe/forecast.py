@@ -25,7 +25,7 @@ from overlace.arrays.csr import sort_groups, take_groups
 from overlace.arrays.hashing import distinct_groups, hash_groups
 from overlace.arrays.jit import Floats, Ints
 from overlace.model import PARTS, Classes, Flows, Observation
-from overlace.observe.known import Known
+from overlace.observe.known import IdMap
 from overlace.observe.sums import with_sender
 from overlace.observe.traffic import complete_traffic
 from overlace.trace.plan_file import ForecastModel
@@ -76,7 +76,7 @@ class Slices(NamedTuple):
     flows: FlowSlices
 
 
-def read_slices(trace: Trace, window: tuple[int, int], known: Known) -> Slices:
+def read_slices(trace: Trace, window: tuple[int, int], known: IdMap) -> Slices:
     """The traffic of a window by days, from its end back; clients as an observation numbers them."""
     begin, end = window
     width = max(DAY_US // trace.bucket_us, 1) * trace.bucket_us

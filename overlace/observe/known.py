@@ -26,7 +26,7 @@ KINDS = ("client", "broker", "topic", "region", "attribute")
 """What an observation numbers anew."""
 
 
-class Known(NamedTuple):
+class IdMap(NamedTuple):
     """The numbers of a trace's ids in an observation, by kind."""
 
     place: Mapping[str, Ints]  # the number of each id: what was known first, then all else
@@ -68,7 +68,7 @@ def _rising(place: Ints) -> bool:
     return bool((place == np.arange(len(place))).all())
 
 
-def known_as(trace: Trace, names: Names) -> Known:
+def known_as(trace: Trace, names: Names) -> IdMap:
     """The numbers under which an observation has the trace's ids, by the names that it was written with."""
     place, count = {}, {}
     for kind in KINDS:
@@ -77,10 +77,10 @@ def known_as(trace: Trace, names: Names) -> Known:
         later = iter(range(len(number), len(number) + len(listed)))
         place[kind] = np.array([number[n] if n in number else next(later) for n in listed], dtype=np.int64)
         count[kind] = len(number)
-    return Known(place, count)
+    return IdMap(place, count)
 
 
-def known_in(trace: Trace, window: Window, logged: Traffic | None = None, reader: Reader = IN_PROCESS) -> Known:
+def known_in(trace: Trace, window: Window, logged: Traffic | None = None, reader: Reader = IN_PROCESS) -> IdMap:
     """What had come up in a trace by the end of a window; `logged` is all traffic up to there, if it has been read."""
     first, end = trace.span()
     last = bounds(window)[1] >= end
@@ -93,7 +93,7 @@ def known_in(trace: Trace, window: Window, logged: Traffic | None = None, reader
         known = _as_in_the_trace(kind, seen, names) if last else _without_gaps(kind, seen, names, by_name)
         order = np.append(known, np.setdiff1d(np.arange(size), known))
         place[kind], count[kind] = np.argsort(order), len(known)
-    return Known(place, count)
+    return IdMap(place, count)
 
 
 def _as_in_the_trace(kind: str, seen: Ints, names: Sequence[str]) -> Ints:

@@ -19,7 +19,7 @@ import pyarrow as pa
 from overlace.arrays.csr import take_groups
 from overlace.arrays.jit import Bools, Ints
 from overlace.model import Observation, Overlay
-from overlace.observe.known import Known
+from overlace.observe.known import IdMap
 from overlace.observe.sums import sums_of
 from overlace.observe.tables import NO_REGION, STILL, Window, at_some_time, columns
 from overlace.observe.traffic import IN_PROCESS, Reader, complete_traffic, table_of
@@ -100,7 +100,7 @@ class Meetings(NamedTuple):
 def later(
     trace: Trace,
     window: Window,
-    known: Known,
+    known: IdMap,
     observation: Observation,
     pretend: Ints | None = None,
     reader: Reader = IN_PROCESS,
@@ -139,13 +139,13 @@ def later(
     return Later(observation, _renumber(traffic, begins, number), fresh, arrivals, called, most)
 
 
-def _within(trace: Trace, window: Window, known: Known, logged: Traffic) -> Traffic:
+def _within(trace: Trace, window: Window, known: IdMap, logged: Traffic) -> Traffic:
     """The traffic at times within the window: a bucket that it cuts begins with it."""
     traffic = complete_traffic(trace, window, known, logged)
     return traffic if window == (0, 0) else traffic._replace(bucket=np.maximum(traffic.bucket, window[0]))
 
 
-def _in_order(trace: Trace, known: Known, new: Ints, first: Ints) -> tuple[Ints, list[str]]:
+def _in_order(trace: Trace, known: IdMap, new: Ints, first: Ints) -> tuple[Ints, list[str]]:
     """(newcomers, names) in the order in which they come up, those of one moment by name, the shorter first."""
     names, back = trace.names.get("client", ()), np.argsort(known.place["client"])
     ids = np.where(new < len(back), back[np.minimum(new, max(len(back) - 1, 0))] if len(back) else new, new)
@@ -224,7 +224,7 @@ def _contacts(traffic: Traffic, met: Meetings, first: Ints, rank: Ints) -> Ints:
     return found
 
 
-def _homes(trace: Trace, window: Window, known: Known, observation: Observation, new: Ints, until: Ints) -> Ints:
+def _homes(trace: Trace, window: Window, known: IdMap, observation: Observation, new: Ints, until: Ints) -> Ints:
     """Where the log shows newcomers: in the session they came up in, else in their next one; -1 for nowhere.
 
     They came up before `until`. Who has no session then is where it was at the end of what was observed.
@@ -242,7 +242,7 @@ def _homes(trace: Trace, window: Window, known: Known, observation: Observation,
     return home
 
 
-def _regions(trace: Trace, window: Window, known: Known, new: Ints) -> Ints:
+def _regions(trace: Trace, window: Window, known: IdMap, new: Ints) -> Ints:
     """The regions of newcomers, -1 where none is known."""
     rows = at_some_time(columns(trace, "clients", "client region since until"), window)
     place = _place_among(new, known.number("client", rows["client"]))

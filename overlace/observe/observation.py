@@ -18,7 +18,7 @@ from overlace.arrays.jit import Floats, Ints, Pairs
 from overlace.arrays.pairs import as_pairs
 from overlace.errors import BadTrace
 from overlace.model import Network, Observation, Offers, Overlay, Requests, check_tree, name_of
-from overlace.observe.known import Known, known_in
+from overlace.observe.known import IdMap, known_in
 from overlace.observe.subscribers import read_subscribers
 from overlace.observe.sums import Sums, sums_of
 from overlace.observe.tables import NO_REGION, NULL, STILL, Columns, Window, at_end, at_some_time, bounds, columns, pick
@@ -40,7 +40,7 @@ def observe_with_names(
     return observation, known.names(trace.names)
 
 
-def _observed(trace: Trace, span: Window, known: Known, sums: Sums, logged: Traffic) -> Observation:
+def _observed(trace: Trace, span: Window, known: IdMap, sums: Sums, logged: Traffic) -> Observation:
     """The observation of a window whose traffic, as it was logged, adds up to some sums."""
     flows, classes = sums.objects()
     clients, topics = known.counts["client"], known.counts["topic"]
@@ -63,12 +63,12 @@ def _observed(trace: Trace, span: Window, known: Known, sums: Sums, logged: Traf
     )
 
 
-def sums_in(trace: Trace, window: Window | None, known: Known, logged: Traffic | None = None) -> Sums:
+def sums_in(trace: Trace, window: Window | None, known: IdMap, logged: Traffic | None = None) -> Sums:
     """What the traffic of a window adds up to, by the numbers that an observation knows its clients by."""
     return sums_of(traffic_of(trace, window, known, logged).combine_chunks().to_batches())
 
 
-def network_of(trace: Trace, window: Window, known: Known) -> Network:
+def network_of(trace: Trace, window: Window, known: IdMap) -> Network:
     """Brokers, the links that could be wired by the end of the window, and what it costs to reach them."""
     n, regions = known.counts["broker"], known.counts["region"]
     if n == 0:
@@ -98,7 +98,7 @@ def network_of(trace: Trace, window: Window, known: Known) -> Network:
     )
 
 
-def _client_regions(trace: Trace, window: Window, known: Known) -> Ints:
+def _client_regions(trace: Trace, window: Window, known: IdMap) -> Ints:
     """The region of each client, -1 where it is not known; empty where nobody's is."""
     rows = at_some_time(columns(trace, "clients", "client region since until"), window)
     if not len(rows["client"]):
@@ -109,7 +109,7 @@ def _client_regions(trace: Trace, window: Window, known: Known) -> Ints:
     return region
 
 
-def _access(trace: Trace, known: Known) -> tuple[Floats, Ints]:
+def _access(trace: Trace, known: IdMap) -> tuple[Floats, Ints]:
     """(cost, latency) between each region and each broker; both empty where nothing is known."""
     brokers, regions = known.counts["broker"], known.counts["region"]
     rows = columns(trace, "access", "region broker latency_us cost")
@@ -123,14 +123,14 @@ def _access(trace: Trace, known: Known) -> tuple[Floats, Ints]:
     return cost, latency
 
 
-def links_at_end(trace: Trace, window: Window, known: Known) -> Columns:
+def links_at_end(trace: Trace, window: Window, known: IdMap) -> Columns:
     """The links between brokers that are there at the end of the window."""
     rows = at_end(columns(trace, "links", "left right cost latency_us wired since until"), window)
     rows |= {end: known.number("broker", rows[end]) for end in ("left", "right")}
     return pick(rows, np.maximum(rows["left"], rows["right"]) < known.counts["broker"])
 
 
-def _candidates(trace: Trace, links: Columns, known: Known) -> Columns:
+def _candidates(trace: Trace, links: Columns, known: IdMap) -> Columns:
     """The links that are wired or could be, with what each costs: 1 where no link has a cost.
 
     Where some have one, a link without is no candidate; one that is wired is refused, since nothing tells what
@@ -150,7 +150,7 @@ def _candidates(trace: Trace, links: Columns, known: Known) -> Columns:
     return pick(links, ~unknown)
 
 
-def _listed(links: Pairs, trace: Trace, known: Known, most: int = 3) -> str:
+def _listed(links: Pairs, trace: Trace, known: IdMap, most: int = 3) -> str:
     """The names of links, the first few of many."""
     names = known.names(trace.names)
     shown = ["-".join(name_of("broker", b, names) for b in link) for link in links[:most].tolist()]
@@ -166,7 +166,7 @@ def _regions(broker: Ints, region: Ints, brokers: int, named: int) -> Ints:
     return found
 
 
-def overlay_of(trace: Trace, window: Window, known: Known) -> Overlay:
+def overlay_of(trace: Trace, window: Window, known: IdMap) -> Overlay:
     """The overlay as it was at the end of the window; refused, naming the links, if the tree is none."""
     links = links_at_end(trace, window, known)
     tree = Overlay(tree=np.column_stack([links["left"], links["right"]])[links["wired"]]).tree
@@ -182,7 +182,7 @@ def overlay_of(trace: Trace, window: Window, known: Known) -> Overlay:
     )
 
 
-def homes_of(trace: Trace, window: Window, known: Known) -> Pairs:
+def homes_of(trace: Trace, window: Window, known: IdMap) -> Pairs:
     """(client, broker): the last session of each client that was open in the window, at a broker that is there."""
     rows = at_some_time(columns(trace, "sessions", "client broker since until"), window)
     client, broker = known.number("client", rows["client"]), known.number("broker", rows["broker"])
@@ -193,7 +193,7 @@ def homes_of(trace: Trace, window: Window, known: Known) -> Pairs:
     return np.column_stack([client[last], broker[last]])
 
 
-def interests_of(trace: Trace, window: Window, known: Known) -> Pairs:
+def interests_of(trace: Trace, window: Window, known: IdMap) -> Pairs:
     """(client, topic): subscriptions that were open at the end of the window, to topics known by then."""
     asked = read_subscribers(trace)
     _, end = bounds(window)
@@ -202,7 +202,7 @@ def interests_of(trace: Trace, window: Window, known: Known) -> Pairs:
     return as_pairs(np.column_stack([known.number("client", asked.client)[live], topic[live]]))
 
 
-def offers_of(trace: Trace, window: Window, known: Known) -> tuple[Ints, Ints, Ints]:
+def offers_of(trace: Trace, window: Window, known: IdMap) -> tuple[Ints, Ints, Ints]:
     """(publisher, attributes, connections) of advertisements, in order of arrival."""
     rows = at_end(columns(trace, "advertisements", "client attributes connections since until"), window)
     rows = pick(rows, rows["attributes"] != NULL["attributes"])  # others are filters on content
@@ -211,7 +211,7 @@ def offers_of(trace: Trace, window: Window, known: Known) -> tuple[Ints, Ints, I
     return client[order], attributes[order], rows["connections"][order]
 
 
-def _by_attributes(logged: Traffic, known: Known) -> dict[tuple[int, int], int]:
+def _by_attributes(logged: Traffic, known: IdMap) -> dict[tuple[int, int], int]:
     """Messages by their sender and their attributes, where they have some."""
     described = logged.attributes > 0
     client, masks = known.number("client", logged.client[described]), known.masks(logged.attributes[described])
@@ -238,7 +238,7 @@ def _with_rates(
     return Offers(client, attributes, connections, own + shared if sent.any() else np.ones(len(client), np.int64))
 
 
-def requests_of(trace: Trace, window: Window, known: Known) -> Requests:
+def requests_of(trace: Trace, window: Window, known: IdMap) -> Requests:
     """Subscriptions to combinations."""
     rows = at_end(columns(trace, "subscriptions", "client attributes since until"), window)
     pairs = np.column_stack([known.number("client", rows["client"]), known.masks(rows["attributes"])])

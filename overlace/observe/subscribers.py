@@ -20,7 +20,7 @@ from overlace.trace.tables import arrow, is_content, numbers
 from overlace.trace.traffic import NONE, Traffic, add_up
 
 if TYPE_CHECKING:
-    from overlace.observe.known import Known
+    from overlace.observe.known import IdMap
 
 
 class Subscribers(NamedTuple):
@@ -59,7 +59,7 @@ def read_subscribers(trace: Trace) -> Subscribers:
     return Subscribers(client[picked], matched, since[picked], until[picked], group[picked])
 
 
-def derive_receivers(trace: Trace, window: Window | None, known: Known | None, rows: Traffic) -> Traffic:
+def derive_receivers(trace: Trace, window: Window | None, known: IdMap | None, rows: Traffic) -> Traffic:
     """Traffic whose receivers were not logged, with those who were subscribed in its buckets.
 
     Message n of a topic, counted from 0 in order of the rows, goes to everyone who subscribed alone, and in
@@ -83,7 +83,7 @@ def derive_receivers(trace: Trace, window: Window | None, known: Known | None, r
     return Traffic(*dealt[:7], *_receivers(which, phase, cells))
 
 
-def _subscribers_in(trace: Trace, window: Window | None, known: Known | None) -> Subscribers:
+def _subscribers_in(trace: Trace, window: Window | None, known: IdMap | None) -> Subscribers:
     """Who had subscribed by the end of a window, as an observation numbers them."""
     found = read_subscribers(trace)
     if window is not None:

@@ -22,7 +22,7 @@ from overlace.trace.tables import arrow, groups, lists, numbers
 from overlace.trace.traffic import NONE, TRAFFIC, UNLOGGED, Traffic, add_up
 
 if TYPE_CHECKING:
-    from overlace.observe.known import Known
+    from overlace.observe.known import IdMap
 
 FEW = 1 << 14
 """Audiences that a processor's cache holds; among more it is faster to look for them in their order."""
@@ -87,7 +87,7 @@ IN_PROCESS = InProcess()
 
 
 def traffic_of(
-    trace: Trace, window: Window | None = None, known: Known | None = None, logged: Traffic | None = None
+    trace: Trace, window: Window | None = None, known: IdMap | None = None, logged: Traffic | None = None
 ) -> pa.Table:
     """Rows of TRAFFIC of a window (default: all), in a fixed order.
 
@@ -101,7 +101,7 @@ def traffic_of(
 
 
 def complete_traffic(
-    trace: Trace, window: Window | None = None, known: Known | None = None, logged: Traffic | None = None
+    trace: Trace, window: Window | None = None, known: IdMap | None = None, logged: Traffic | None = None
 ) -> Traffic:
     """The traffic of a window with the receivers of every row, as an observation numbers all of them."""
     traffic = logged or IN_PROCESS.traffic(trace, window)
@@ -129,7 +129,7 @@ def table_of(traffic: Traffic, merge: bool = True) -> pa.Table:
     return pa.table([*columns, lists(start, receivers, TRAFFIC.field("receivers").type)], schema=TRAFFIC)
 
 
-def _renumber(traffic: Traffic, known: Known) -> Traffic:
+def _renumber(traffic: Traffic, known: IdMap) -> Traffic:
     """Clients, topics and attributes as an observation numbers them, rows in the order of those."""
     receivers = known.number("client", traffic.receivers)
     client, topic = known.number("client", traffic.client), known.number("topic", traffic.topic)

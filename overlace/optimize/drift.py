@@ -84,7 +84,7 @@ def drift(
     report_progress(0.1, "observing")
     trace = newer_trace if isinstance(newer_trace, Trace) else Trace.open(newer_trace)
     newer, newer_names = observe_with_names(trace)
-    stands = Standing(made, document, observation, names, overlay)
+    stands = CurrentPlan(made, document, observation, names, overlay)
     joined, after = stands.join(newer, newer_names)
     before = joined.overlay(made.before)
     start = replace(joined.newer, network=joined.network, overlay=after)
@@ -120,7 +120,7 @@ def drift(
     )
 
 
-class Standing(NamedTuple):
+class CurrentPlan(NamedTuple):
     """A plan of a run, and what is taken to stand now: the plan, or what a newer trace shows."""
 
     made: Plan
@@ -136,7 +136,7 @@ class Standing(NamedTuple):
         return joined, joined.overlay(self.made.after) if planned else joined.applied(self.made.before)
 
 
-def _saved_on(stands: Standing, trace: Trace, parts: Cut, metric: str) -> float:
+def _saved_on(stands: CurrentPlan, trace: Trace, parts: Cut, metric: str) -> float:
     """The share that planning on one part of a newer trace saves on another."""
     first, first_names = observe_with_names(trace, parts.train)
     joined, after = stands.join(first, first_names)

@@ -22,7 +22,7 @@ from overlace.catalog import planner_name
 from overlace.errors import BadParameter, OverlaceError
 from overlace.model import Observation, Overlay, Planner, Progress, name_of
 from overlace.observe.forecast import BLOCKS, HALF_LIVES, expect_traffic, half_life_of, read_slices
-from overlace.observe.known import Known, known_as
+from overlace.observe.known import IdMap, known_as
 from overlace.observe.later import Later, later
 from overlace.observe.observation import network_of, observe_with_names
 from overlace.optimize.interval import PIECES, expect_saving, slices_of, sums_of, total
@@ -277,7 +277,7 @@ class Origin(NamedTuple):
     """An earlier time: what was known then, the planner as it would have been, and what came after."""
 
     observation: Observation
-    known: Known
+    known: IdMap
     planner: Joint
     later: Later
     until: int  # the end of that
@@ -318,7 +318,7 @@ class Numbers(NamedTuple):
     broker: Ints
 
     @classmethod
-    def between(cls, known: Known, then: Known) -> Numbers:
+    def between(cls, known: IdMap, then: IdMap) -> Numbers:
         """From what is known to what was known then."""
         return cls(*(then.number(kind, known.ids(kind)) for kind in ("client", "broker")))
 

@@ -26,7 +26,7 @@ from overlace.optimize.forecast import LONG_US, Forecast
 from overlace.optimize.interval import saving, slices_of, sums_of, total
 from overlace.optimize.newcomers import NewClientRule, PinnedClients, split_clients
 from overlace.optimize.plan import CHANNELS, MESH, ROUTED, Solved, without_effect
-from overlace.optimize.replay import Replayed, Traffic
+from overlace.optimize.replay import PartTraffic, Replayed
 from overlace.optimize.result import Verdict
 from overlace.optimize.task import Task
 from overlace.optimize.words import Units
@@ -34,7 +34,7 @@ from overlace.planners.joint.joint import Joint
 from overlace.replay.measure import measure
 from overlace.stopping import asked
 from overlace.trace.judgement import Baseline, GroupCost, Judgement, Measure, Point, RuleSaving
-from overlace.trace.plan_tables import Columns, count_changes
+from overlace.trace.plan_tables import PlanColumns, count_changes
 from overlace.trace.plans import with_judgement
 from overlace.trace.tables import groups
 from overlace.wording import percent
@@ -60,7 +60,7 @@ class Evaluation:
 
     task: Task
     forecast: Forecast
-    traffic: Mapping[str, Traffic]
+    traffic: Mapping[str, PartTraffic]
     done: Sequence[Replayed]
 
     def of(self, plan: str, part: str) -> Metrics:
@@ -108,7 +108,7 @@ def _follow(joint: Joint, solved: Solved, by: Evaluation, part: Part) -> dict[st
     curve = []
     if not asked():
         ends = by.of("", part), by.of(solved.folder.name, part)
-        columns = Columns(plan.changes, plan.steps)
+        columns = PlanColumns(plan.changes, plan.steps)
         curve = curve_of(follows, columns, trace.unit, metric, solved.document.cost_before, ends)
     daily = task.cut.train[1] - task.cut.train[0] >= LONG_US and len(earlier) > 0
     slices = slices_of(window if window != (0, 0) else trace.span(), trace.bucket_us, daily=daily)
@@ -209,7 +209,7 @@ KEPT = ("link_messages", "mean_hops", "mean_latency_us", "local_share", "max_bro
 
 
 def curve_of(
-    later: Later, columns: Columns, unit: str, metric: str, cost: float, ends: tuple[Metrics, Metrics]
+    later: Later, columns: PlanColumns, unit: str, metric: str, cost: float, ends: tuple[Metrics, Metrics]
 ) -> list[Point]:
     """The curve of a plan on later traffic; cost is the planner's own at first, ends are what was measured already."""
     observation, rows = later.observation, later.rows()

@@ -19,7 +19,7 @@ from overlace.optimize.task import Task
 from overlace.optimize.words import FREE, RISK
 from overlace.planners.joint.joint import Joint
 from overlace.planners.search.limits import capacity_of
-from overlace.planners.search.problem import Problem
+from overlace.planners.search.problem import SearchProblem
 from overlace.planners.search.system import root_tree, traffic_cost
 from overlace.stopping import asked
 from overlace.wording import counted
@@ -152,12 +152,14 @@ def broken_limits(task: Task, planner: Joint, after: Overlay, cut_shares: Sequen
     problem = planner.problem(observation)
     sent = observation.sent[observation.overlay.homes(observation.clients) >= 0]  # of those that planning counts
     mean = float(sent.sum()) / max(1, int((observation.network.region >= 0).sum()))
-    loads = [loads_of(problem, overlay, observation) for overlay in (observation.overlay, after)]
+    sent_by, handled_by, degrees = zip(
+        *(loads_of(problem, overlay, observation) for overlay in (observation.overlay, after)), strict=True
+    )
     measured: dict[str, tuple[Sequence[Floats | Ints], Floats | float]] = {
-        "sent_cap": ([load.sent for load in loads], max((limits.sent_cap or 0) * mean, float(sent.max(initial=0)))),
-        "handled_cap": ([load.handled for load in loads], (limits.handled_cap or 0) * loads[0].handled.max()),
-        "head_room": ([load.handled for load in loads], capacity_of(observation) * (1 - limits.head_room)),
-        "max_degree": ([load.degree for load in loads], limits.max_degree or 0),
+        "sent_cap": (sent_by, max((limits.sent_cap or 0) * mean, float(sent.max(initial=0)))),
+        "handled_cap": (handled_by, (limits.handled_cap or 0) * handled_by[0].max()),
+        "head_room": (handled_by, capacity_of(observation) * (1 - limits.head_room)),
+        "max_degree": (degrees, limits.max_degree or 0),
         "max_cut": (cut_shares, limits.max_cut or 0),
     }
     found = {}
@@ -208,23 +210,15 @@ def broken_later(
     return [f"on held-out traffic, {line}" for line in lines]
 
 
-class Loads(NamedTuple):
-    """What each broker bears, in what the planner counts."""
-
-    sent: Floats
-    handled: Floats
-    degree: Ints
-
-
-def loads_of(problem: Problem, overlay: Overlay, observation: Observation) -> Loads:
-    """What each broker bears with an overlay."""
+def loads_of(problem: SearchProblem, overlay: Overlay, observation: Observation) -> tuple[Floats, Floats, Ints]:
+    """(sent, handled, degree) of each broker with an overlay, as the planner measures them."""
     brokers = observation.network.brokers
     home = overlay.homes(observation.clients)
     tree, area = root_tree(overlay.tree, problem.wires), problem.limits.area
     _, handled = traffic_cost(problem.load, np.maximum(home, 0), tree, problem.node, area, len(problem.node))
     placed = home >= 0
     sent = np.bincount(home[placed], weights=observation.sent[placed], minlength=brokers).astype(np.float64)
-    return Loads(sent, handled, np.bincount(overlay.tree.ravel(), minlength=brokers))
+    return sent, handled, np.bincount(overlay.tree.ravel(), minlength=brokers)
 
 
 def by_broker(metrics: Metrics, metric: str, brokers: int) -> Floats:

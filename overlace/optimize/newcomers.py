@@ -17,9 +17,9 @@ from overlace.planners.joint.joint import Joint
 from overlace.planners.newcomers import (
     COMMUNITY,
     REGION,
-    Arrivals,
+    NewClients,
+    NewcomerRule,
     Room,
-    Rule,
     by_place,
     communities_of,
     regions_at,
@@ -27,7 +27,7 @@ from overlace.planners.newcomers import (
     settle,
     talk_of,
 )
-from overlace.planners.search.problem import Problem, loads_at
+from overlace.planners.search.problem import SearchProblem, loads_at
 from overlace.trace.judgement import GroupCost
 from overlace.trace.plan_file import Newcomers
 
@@ -62,7 +62,7 @@ class NewClientRule:
         rule = self.rule_for(after)
         return follows.overlay(after, self.homes(follows, after, rule) if rule else None)
 
-    def rule_for(self, after: Overlay) -> Rule | None:
+    def rule_for(self, after: Overlay) -> NewcomerRule | None:
         """The rule for an overlay; None where there is none."""
         if not self.rule:
             return None
@@ -70,7 +70,7 @@ class NewClientRule:
         found = rules_of(self.observation, after, [self.rule], self.seed, communities)
         return found[0] if found else None
 
-    def homes(self, follows: Later, after: Overlay, rule: Rule) -> Ints:
+    def homes(self, follows: Later, after: Overlay, rule: NewcomerRule) -> Ints:
         """The home of each newcomer by a rule."""
         new, network = follows.arrivals, self.observation.network
         region = new.region if by_place(self.observation) else regions_at(network, new.home)
@@ -78,7 +78,7 @@ class NewClientRule:
         if any(self.pinned):
             stays = np.array([self.pinned.holds(name) for name in follows.called], dtype=np.bool_)
             contact, region = np.where(stays, -1, contact), np.where(stays, -1, region)
-        arrivals = Arrivals(contact, new.home, region, new.client)
+        arrivals = NewClients(contact, new.home, region, new.client)
         return settle(rule, self.room(after), after, network.costs_of(after.tree), arrivals)
 
     @cached_property
@@ -87,7 +87,7 @@ class NewClientRule:
         return communities_of(self.observation, self.seed)
 
     @cached_property
-    def problem(self) -> Problem:
+    def problem(self) -> SearchProblem:
         """What the planner counts, and its limits."""
         return self.planner.problem(self.observation)
 

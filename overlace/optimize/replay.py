@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from overlace import __version__
 from overlace.metrics import Metrics
 from overlace.model import Plan, Progress
-from overlace.observe.known import Known
+from overlace.observe.known import IdMap
 from overlace.observe.later import Later, later
 from overlace.observe.tables import ALWAYS, STILL, Window, bounds
 from overlace.observe.traffic import IN_PROCESS, Reader
@@ -31,7 +31,7 @@ from overlace.trace.store import Trace
 from overlace.trace.tables import arrow, is_content, numbers, table_of
 
 
-class Traffic(NamedTuple):
+class PartTraffic(NamedTuple):
     """The traffic of one part of a log, by the numbers of the observation."""
 
     window: tuple[int, int]
@@ -63,17 +63,17 @@ def replay(run: Path, *, reader: Reader = IN_PROCESS, progress: Progress | None 
     return done
 
 
-def read_traffic(task: Task, reader: Reader = IN_PROCESS) -> dict[str, Traffic]:
+def read_traffic(task: Task, reader: Reader = IN_PROCESS) -> dict[str, PartTraffic]:
     """The traffic of the training window and of what is held out."""
     windows = {"train": task.cut.train, "held-out": task.cut.held_out}
     return {
-        part: Traffic(window, later(task.trace, window, task.known, task.observation, reader=reader))
+        part: PartTraffic(window, later(task.trace, window, task.known, task.observation, reader=reader))
         for part, window in windows.items()
     }
 
 
 def replay_plans(
-    task: Task, plans: Mapping[str, Plan], traffic: Mapping[str, Traffic], progress: Progress | None = None
+    task: Task, plans: Mapping[str, Plan], traffic: Mapping[str, PartTraffic], progress: Progress | None = None
 ) -> list[Replayed]:
     """Before and after each plan, on each part of the log."""
     trace, done = task.trace, list[Replayed]()
@@ -134,7 +134,7 @@ def fold_newcomers(metrics: Metrics, traffic: Later) -> Metrics:
     return Metrics.join([rest, tally.metrics()])
 
 
-def _doubles(trace: Trace, window: tuple[int, int], known: Known) -> pa.Table:
+def _doubles(trace: Trace, window: tuple[int, int], known: IdMap) -> pa.Table:
     """Second sends in the whole buckets of a window, clients as the observation numbers them."""
     rows = within(trace.read("doubles"), window, trace.bucket_us)
     client = known.number("client", numbers(rows["client"]).astype(np.int64))
@@ -156,7 +156,7 @@ def write_replays(done: Sequence[Replayed], run: Path) -> None:
         beside.replace(run / f"{name}.parquet")
 
 
-def read_requests(trace: Trace, window: Window, known: Known) -> ContentRequests | None:
+def read_requests(trace: Trace, window: Window, known: IdMap) -> ContentRequests | None:
     """Content subscriptions and advertisements at the end of a window, in order of arrival; none if nobody has any."""
     rows = trace.read("subscriptions", ["client", "filter", "dialect", "since", "until"])
     asked = _at_end(rows.filter(arrow(is_content(rows["dialect"]), pa.bool_())), window)

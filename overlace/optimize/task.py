@@ -12,7 +12,7 @@ from overlace.errors import BadTrace
 from overlace.limits import Goal, Limits, Split
 from overlace.model import Names, Network, Observation, Planner
 from overlace.observe.cut import Cut, cut, cut_at, read_time
-from overlace.observe.known import Known, known_as
+from overlace.observe.known import IdMap, known_as
 from overlace.observe.observation import observe_with_names
 from overlace.observe.tables import columns
 from overlace.observe.traffic import IN_PROCESS, Reader
@@ -33,7 +33,7 @@ class Task(NamedTuple):
     cut: Cut
     observation: Observation  # of the training window
     names: Names
-    known: Known
+    known: IdMap
     limits: Limits = NO_LIMITS
     goal: Goal = USUAL
     grouped: Grouped = Grouped()  # clients that shared subscriptions hold in place

@@ -20,11 +20,18 @@ from overlace.arrays.jit import Floats, Ints, Pairs
 from overlace.errors import BadParameter, BadTrace
 from overlace.ingest.delays import read_delays
 from overlace.model import Names, Observation, Progress, name_of
-from overlace.observe.known import Known
+from overlace.observe.known import IdMap
 from overlace.observe.tables import STILL, Window, at_end, at_some_time, columns, pick
 from overlace.optimize.task import Task
 from overlace.planners.dissemination.comparison import ARRANGED, compare
-from overlace.planners.dissemination.problem import TINY, Problem, count_children, find_arrivals, is_met, make_problem
+from overlace.planners.dissemination.problem import (
+    TINY,
+    TreeProblem,
+    count_children,
+    find_arrivals,
+    is_met,
+    make_problem,
+)
 from overlace.planners.dissemination.sharing import share_degrees
 from overlace.trace.store import Trace
 from overlace.trace.tables import RUN
@@ -103,7 +110,7 @@ def _lines(kinds: Sequence[dict[str, Any]], bounds: int, at_most: float) -> Iter
         yield each["label"], f"{each['share_met']:.1%} met, mean {each['mean_ms']:.4g} ms{broken}"
 
 
-def root_met(problem: Problem) -> int:
+def root_met(problem: TreeProblem) -> int:
     """Whether the root has a bound of its own and messages reach it in time; a problem counts only those below it."""
     return int(-TINY <= problem.bound[problem.root] < np.inf)
 
@@ -129,7 +136,7 @@ def _split_degrees(peers: Sequence[ChannelPeers], asked: Bounds) -> list[Ints]:
 
 
 def _measure(
-    label: str, peers: Sequence[ChannelPeers], problems: Sequence[Problem], trees: Sequence[Ints], bounds: int
+    label: str, peers: Sequence[ChannelPeers], problems: Sequence[TreeProblem], trees: Sequence[Ints], bounds: int
 ) -> dict[str, Any]:
     """Trees of one kind over all channels, in figures; delays are those from the publisher farthest away."""
     arrivals = [find_arrivals(problem, tree) for problem, tree in zip(problems, trees, strict=True)]
@@ -147,7 +154,9 @@ def _measure(
     }
 
 
-def _rows(peers: Sequence[ChannelPeers], problems: Sequence[Problem], trees: Sequence[Ints], names: Names) -> pa.Table:
+def _rows(
+    peers: Sequence[ChannelPeers], problems: Sequence[TreeProblem], trees: Sequence[Ints], names: Names
+) -> pa.Table:
     """Who hangs where, channel by channel; the root has no parent."""
     found: dict[str, list[Any]] = {name: [] for name in RUN["trees"].names}
     for peer, problem, tree in zip(peers, problems, trees, strict=True):
@@ -191,7 +200,7 @@ MOST_PEERS = 3000
 """Of one channel: their delays take 72 MB."""
 
 
-class Delays(NamedTuple):
+class PlaceDelays(NamedTuple):
     """Milliseconds between clients: between the places where they are, and to those places."""
 
     place: Ints  # of each client, a row of `between`; -1: not known
@@ -208,7 +217,7 @@ class Delays(NamedTuple):
         return found
 
 
-def delays_of_links(observation: Observation) -> Delays | None:
+def delays_of_links(observation: Observation) -> PlaceDelays | None:
     """Delays over the links between clients' homes, each pair by its shortest way; None if no latency was measured."""
     network, homes = observation.network, observation.overlay.placement
     known = network.latency_us >= 0
@@ -224,10 +233,10 @@ def delays_of_links(observation: Observation) -> Delays | None:
     if network.access_latency_us.size and network.client_region.size:
         there = (place >= 0) & (network.client_region >= 0)
         access[there] = network.access_latency_us[network.client_region[there], place[there]] / 1000.0
-    return Delays(place, between, access)
+    return PlaceDelays(place, between, access)
 
 
-def read_client_delays(path: str, names: Names) -> tuple[Delays, list[str]]:
+def read_client_delays(path: str, names: Names) -> tuple[PlaceDelays, list[str]]:
     """(delays, notes): those of a file, for the clients that it names."""
     read = read_delays(path)
     row = {name: i for i, name in enumerate(read.clients)}
@@ -237,7 +246,7 @@ def read_client_delays(path: str, names: Names) -> tuple[Delays, list[str]]:
             f"{path}: names no client of the trace, but {', '.join(read.clients[:3])}. Expected names as "
             f"{', '.join(names.get('client', ())[:3])}."
         )
-    return Delays(place, read.delay, np.zeros(len(place))), [f"{path}: {note}" for note in read.notes]
+    return PlaceDelays(place, read.delay, np.zeros(len(place))), [f"{path}: {note}" for note in read.notes]
 
 
 class ChannelPeers(NamedTuple):
@@ -262,7 +271,7 @@ class LeftOut(NamedTuple):
 
 
 def peers_of(
-    observation: Observation, channels: Pairs, asked: Bounds, delays: Delays
+    observation: Observation, channels: Pairs, asked: Bounds, delays: PlaceDelays
 ) -> tuple[list[ChannelPeers], LeftOut]:
     """(channels with subscribers, whom they leave out)."""
     found, lost = [], dict.fromkeys(LeftOut._fields, 0)
@@ -355,7 +364,7 @@ class Bounds(NamedTuple):
         return bool(np.isfinite(self.bound_ms).any())
 
 
-def bounds_of(trace: Trace, window: Window, known: Known) -> Bounds:
+def bounds_of(trace: Trace, window: Window, known: IdMap) -> Bounds:
     """The bounds that hold at the end of a window; a client that the log has not shown by then is left out."""
     rows = at_end(columns(trace, "subscriptions", "client attributes bound_ms since until"), window)
     client, attributes = known.number("client", rows["client"]), known.masks(rows["attributes"])
@@ -365,7 +374,7 @@ def bounds_of(trace: Trace, window: Window, known: Known) -> Bounds:
     return Bounds(found[order, 0], found[order, 1], rows["bound_ms"][asked][order], _degrees(trace, window, known))
 
 
-def _degrees(trace: Trace, window: Window, known: Known) -> Ints:
+def _degrees(trace: Trace, window: Window, known: IdMap) -> Ints:
     rows = at_some_time(columns(trace, "clients", "client max_degree since until"), window)
     rows = pick(rows, np.argsort(rows["since"], kind="stable"))  # the last is what holds
     degree = np.full(known.counts["client"], STILL)

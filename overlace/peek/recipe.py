@@ -13,7 +13,7 @@ from overlace.errors import BadTrace
 from overlace.ingest.accounts import notes_on_rows
 from overlace.ingest.options import Options, flag_of
 from overlace.ingest.tables import add_tables, add_topology
-from overlace.ingest.wiring import Wanted
+from overlace.ingest.wiring import WiringRequest
 from overlace.peek.columns import Guess
 from overlace.peek.logs import LogSample, count_logs, find_fault
 
@@ -80,7 +80,9 @@ class Recipe:
                 if not counts.new:
                     raise BadTrace("read as a table, it has no rows.")
                 return replace(self, counts={"rows": {self.table: counts.new}, "notes": []})
-            trace, merged, notes = add_topology(self.files, out, wired=Wanted(self.wired, how) if self.wired else None)
+            trace, merged, notes = add_topology(
+                self.files, out, wired=WiringRequest(self.wired, how) if self.wired else None
+            )
             wired = sum(trace.read("links", ["wired"])["wired"].to_pylist())
         rows = {name: each.new for name, each in merged.items()} | {"wired links": wired}
         if rows.get("links") and not wired and not self.wired:

@@ -39,7 +39,7 @@ class Room(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Rule:
+class NewcomerRule:
     """A rule for newcomers to an overlay."""
 
     name: str
@@ -47,7 +47,7 @@ class Rule:
     broker: Ints  # the broker of each group; -1: none
 
 
-class Arrivals(NamedTuple):
+class NewClients(NamedTuple):
     """Newcomers in the order in which they come; -1 where something is not known."""
 
     contact: Ints  # the client that each met first
@@ -62,18 +62,18 @@ def rules_of(
     names: Sequence[str] = RULES,
     seed: int = 0,
     communities: Ints | None = None,
-) -> list[Rule]:
+) -> list[NewcomerRule]:
     """The rules that can be told from what was observed, for an overlay that a plan leads to."""
     homes, talk = after.homes(observation.clients), talk_of(observation)
     found = []
     for name in names:
         if name == CONTACT:
-            found.append(Rule(name, np.arange(observation.clients), homes))
+            found.append(NewcomerRule(name, np.arange(observation.clients), homes))
         elif name == COMMUNITY and len(observation.flows.sender):
             group = communities_of(observation, seed) if communities is None else communities
-            found.append(Rule(name, group, _heaviest(group, homes, talk, observation.network.brokers)))
+            found.append(NewcomerRule(name, group, _heaviest(group, homes, talk, observation.network.brokers)))
         elif name == REGION and (regions := regions_of(observation, homes)) is not None:
-            found.append(Rule(name, regions, _heaviest(regions, homes, talk, observation.network.brokers)))
+            found.append(NewcomerRule(name, regions, _heaviest(regions, homes, talk, observation.network.brokers)))
     return found
 
 
@@ -139,7 +139,7 @@ class Lookup(NamedTuple):
     by_contact: bool
 
 
-def settle(rule: Rule, room: Room, overlay: Overlay, cost: Floats, new: Arrivals) -> Ints:
+def settle(rule: NewcomerRule, room: Room, overlay: Overlay, cost: Floats, new: NewClients) -> Ints:
     """The home of each newcomer by a rule; -1 for those without one in the log. cost[i] is that of overlay.tree[i]."""
     tree = root_at(len(room.sent), overlay.tree, 0)
     up = np.where(tree.link >= 0, np.append(cost, 0.0)[tree.link], 0.0)
@@ -163,7 +163,7 @@ def _has_room(brokers: Brokers, room: Room, grown: float, b: int) -> bool:
 
 
 @kernel(work=lambda brokers, room, lookup, new: 20 * len(new.client))
-def _settle(brokers: Brokers, room: Room, lookup: Lookup, new: Arrivals) -> Ints:
+def _settle(brokers: Brokers, room: Room, lookup: Lookup, new: NewClients) -> Ints:
     """One by one to the broker that the rule names, else to the nearest with room."""
     group, broker, far = lookup.group, lookup.broker, brokers.far
     clients = float(max(room.clients, 1))

@@ -19,7 +19,7 @@ from overlace.arrays.pairs import as_pairs, positions
 from overlace.model import FACETS, Changes, Progress
 from overlace.planners.search.cut import new_workspace
 from overlace.planners.search.limits import excess, fits
-from overlace.planners.search.problem import Problem
+from overlace.planners.search.problem import SearchProblem
 from overlace.planners.search.rewiring import (
     EXCESS,
     TIME,
@@ -46,7 +46,7 @@ LOOKED, TRIED = 4096, 256
 """Of those that wait, so many are looked at for the next of a chain, and so many of them tried."""
 
 
-class Change(NamedTuple):
+class OverlayMove(NamedTuple):
     """A client that moves (client, from, to), or a link replaced (-1, and both links)."""
 
     client: int
@@ -73,7 +73,7 @@ class Path(NamedTuple):
 
 
 @by_address
-class Line(NamedTuple):
+class MoveQueue(NamedTuple):
     """Clients that wait to move, and those that have moved; changed in place."""
 
     target: Ints
@@ -89,7 +89,7 @@ class Line(NamedTuple):
 
 
 @kernel(work=lambda system, line, c: work_of(system, 1))
-def saves(system: System, line: Line, c: int) -> float:
+def saves(system: System, line: MoveQueue, c: int) -> float:
     """What the move of a client saves now."""
     out, here, there = system.scratch.out, system.seats.home[c], line.target[c]
     prices(system, c, 0.0, out)
@@ -98,7 +98,7 @@ def saves(system: System, line: Line, c: int) -> float:
 
 
 @kernel(work=lambda system, line: work_of(system, int(line.waits.sum())))
-def look_at_all(system: System, line: Line) -> None:
+def look_at_all(system: System, line: MoveQueue) -> None:
     """Let everybody wait who has not moved, at what its move saves now."""
     for spot in range(len(line.parked)):
         line.parked[spot] = -1
@@ -108,7 +108,7 @@ def look_at_all(system: System, line: Line) -> None:
 
 
 @kernel(work=lambda system, line, c, gain: work_of(system, 8))
-def go(system: System, line: Line, c: int, gain: float) -> None:
+def go(system: System, line: MoveQueue, c: int, gain: float) -> None:
     """A client moves, and those that share a class with it are looked at again."""
     demand = system.demand
     settle(system, c, line.target[c])
@@ -151,7 +151,7 @@ def blocked_by(system: System, c: int, there: int) -> int:
 
 
 @kernel(work=lambda system, line, least, most: work_of(system, 8 * int(line.waits.sum())))
-def let_go(system: System, line: Line, least: float, most: int) -> int:
+def let_go(system: System, line: MoveQueue, least: float, most: int) -> int:
     """Let clients move one by one, the best first, while one saves at least so much; why it ended.
 
     0: nobody waits, or those that do save less, or so many have moved; 1: nobody who waits fits alone.
@@ -199,7 +199,7 @@ def let_go(system: System, line: Line, least: float, most: int) -> int:
 
 
 @kernel
-def unpark(system: System, line: Line, spot: int, most: int) -> None:
+def unpark(system: System, line: MoveQueue, spot: int, most: int) -> None:
     """Let some of those parked at a spot wait in the queue again."""
     for _ in range(most):
         c = line.parked[spot]
@@ -210,7 +210,7 @@ def unpark(system: System, line: Line, spot: int, most: int) -> None:
 
 
 @kernel(work=lambda system, line: work_of(system, min(TRIED, int(line.queue.size[0]))))
-def next_of_chain(system: System, line: Line) -> tuple[int, int]:
+def next_of_chain(system: System, line: MoveQueue) -> tuple[int, int]:
     """(client, rank): of those who wait the best after whom all is well (3), else one that leaves what is too full (2),
     else the best of all (0)."""
     queue, limits, loads, home = line.queue, system.limits, system.loads, system.seats.home
@@ -265,13 +265,13 @@ def carry_out(stepper: Stepper, progress: Progress | None = None) -> None:
 class Ordering:
     """Where the order of clients and links stands."""
 
-    def __init__(self, problem: Problem, goal: State, most: int = NO_LIMIT) -> None:
+    def __init__(self, problem: SearchProblem, goal: State, most: int = NO_LIMIT) -> None:
         self.problem, self.most = problem, most
         self.search = Search(problem)
         clients, loads = len(goal.home), len(problem.limits.sent_cap)
         waits = goal.home != self.search.home
         self.moves = int(waits.sum())
-        self.line = Line(
+        self.line = MoveQueue(
             target=goal.home.copy(),
             waits=waits,
             queue=new_queue(clients),
@@ -354,7 +354,7 @@ class Ordering:
         none, start, gain = np.zeros(len(client)), np.arange(len(client) + 1), line.gain[since:end].copy()
         self.made.append(Path(client, old, new, gain, none, np.full(len(client), -1), none, start, gain))
 
-    def _write(self, changes: list[Change]) -> None:
+    def _write(self, changes: list[OverlayMove]) -> None:
         """Write down a step."""
         if not changes:
             return
@@ -396,12 +396,12 @@ class Ordering:
         """Whether brokers can handle what passes them after a swap."""
         return not self.problem.capped or self.search.bears(self._replaced(pick, place))
 
-    def _do_swap(self, pick: int, place: int) -> Change:
+    def _do_swap(self, pick: int, place: int) -> OverlayMove:
         """Replace a link."""
         spans, r = self._look(), self.rewiring
         old = self.links[r.slots[pick]]
         new = r.added[r.left[place]]
-        change = Change(-1, (int(old[0]), int(old[1])), (int(new[0]), int(new[1])))
+        change = OverlayMove(-1, (int(old[0]), int(old[1])), (int(new[0]), int(new[1])))
         self.links = self._replaced(pick, place)
         gain, crossed, who, most = replace_link(spans, r, pick, place)
         self.swapped += 1
@@ -413,9 +413,9 @@ class Ordering:
         shown = int(spans.example[who]) if who >= 0 else -1
         return change._replace(saves=gain - self.problem.swap_price, messages=crossed, who=shown, most=most)
 
-    def _together(self) -> list[Change]:
+    def _together(self) -> list[OverlayMove]:
         """Changes one after the other until the limits hold again, as one step; none where they never do."""
-        changes: list[Change] = []
+        changes: list[OverlayMove] = []
         while self.left:
             system, line = self.system, self.line
             if not line.queue.size[0] and self.moves > int(line.done[0]):
@@ -429,7 +429,7 @@ class Ordering:
             else:
                 saved = saves(system, line, c)
                 go(system, line, c, saved)
-                changes.append(Change(c, (c, int(self.problem.limits.first[c])), (c, int(line.target[c])), saved))
+                changes.append(OverlayMove(c, (c, int(self.problem.limits.first[c])), (c, int(line.target[c])), saved))
             if self._all_hold():
                 return changes
         return []
@@ -441,7 +441,7 @@ class Ordering:
         return fits(loads.sent, limits.sent_cap) and fits(loads.handled, limits.handled_cap)
 
 
-def price_anew(problem: Problem, path: Path) -> Path:
+def price_anew(problem: SearchProblem, path: Path) -> Path:
     """The same steps by what they save of another demand."""
     search, links = Search(problem), problem.links.copy()
     gain, messages = np.zeros(len(path.client)), np.zeros(len(path.client))
@@ -472,12 +472,12 @@ def follow(system: System, client: Ints, target: Ints, price: float, gain: Float
         seat(system.demand, system.seats, c, there)
 
 
-def changes_of(path: Path, step: int) -> list[Change]:
+def changes_of(path: Path, step: int) -> list[OverlayMove]:
     """The changes of one step."""
     made = []
     for i in range(int(path.start[step]), int(path.start[step + 1])):
         (a, b), (x, y) = path.old[i].tolist(), path.new[i].tolist()
-        made.append(Change(int(path.client[i]), (a, b), (x, y), float(path.saves[i]), float(path.messages[i])))
+        made.append(OverlayMove(int(path.client[i]), (a, b), (x, y), float(path.saves[i]), float(path.messages[i])))
     return made
 
 

@@ -35,7 +35,7 @@ MOST_LISTED = 26
 """Attributes of an advertisement whose combinations can still be listed: half a gigabyte of them."""
 
 
-class Cut(NamedTuple):
+class ChannelCut(NamedTuple):
     """A cut into channels as arrays: where each combination stands."""
 
     combination: Ints  # ascending
@@ -81,7 +81,7 @@ def _connections(tally: Tally, observation: Observation, kind: Ints, start: Ints
     tally.add("connections", "client", publisher, connections)
 
 
-def _channels(tally: Tally, cut: Cut, published: Ints, subscribers: Ints, hits: Ints) -> None:
+def _channels(tally: Tally, cut: ChannelCut, published: Ints, subscribers: Ints, hits: Ints) -> None:
     """What each channel and all of them bring; the rest counts as a channel where it is used."""
     used = np.ones(len(cut.channel), dtype=np.bool_)
     used[-1] = published[-1] > 0 or subscribers[-1] > 0
@@ -103,7 +103,7 @@ def _channels(tally: Tally, cut: Cut, published: Ints, subscribers: Ints, hits: 
     tally.add("combinations", "channel", cut.channel[:-1], np.bincount(cut.place, minlength=len(cut.channel))[:-1])
 
 
-def cut_of(overlay: Overlay) -> Cut:
+def cut_of(overlay: Overlay) -> ChannelCut:
     """An overlay's channels, in which each combination is once."""
     combination, channel = overlay.channels[:, 0], overlay.channels[:, 1]
     twice = np.flatnonzero(combination[1:] == combination[:-1])
@@ -113,7 +113,7 @@ def cut_of(overlay: Overlay) -> Cut:
     if len(combination) and (combination[0] <= 0 or channel.min() < 0):
         raise BadOverlay("channels: combinations are masks above 0, and channels have ids from 0")
     ids, place = np.unique(channel, return_inverse=True)
-    return Cut(np.ascontiguousarray(combination), place, np.append(ids, REST))
+    return ChannelCut(np.ascontiguousarray(combination), place, np.append(ids, REST))
 
 
 def wanted_of(observation: Observation) -> Ints:
@@ -134,7 +134,7 @@ def wanted_of(observation: Observation) -> Ints:
     return submasks_of(np.unique(masks))
 
 
-def places(wanted: Ints, cut: Cut) -> Ints:
+def places(wanted: Ints, cut: ChannelCut) -> Ints:
     """The place of the channel that each combination is found in; the last place for those in none."""
     at = np.searchsorted(cut.combination, wanted)
     held = at < len(cut.combination)
@@ -178,7 +178,7 @@ def inside(masks: Ints, combination: Ints) -> tuple[Ints, Ints]:
 
 
 @kernel
-def channels_met(masks: Ints, cut: Cut) -> tuple[Ints, Ints]:
+def channels_met(masks: Ints, cut: ChannelCut) -> tuple[Ints, Ints]:
     """(start, place): the channels that hold a combination which each advertisement offers (§3.2.1).
 
     An advertisement reaches into the rest, the last place, exactly when it offers more combinations

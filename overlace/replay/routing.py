@@ -38,7 +38,17 @@ from overlace.errors import BadOverlay, NotObserved, Unknown
 from overlace.metrics import Metrics
 from overlace.model import NOT_MEASURED, Network, Observation, Overlay, name_of
 from overlace.replay.partials import Partials, Sums, add_up
-from overlace.replay.subtrees import BROKER, CALLER, OVERALL, Loads, PairSums, add_pairs, empty_pairs, paths, route
+from overlace.replay.subtrees import (
+    BROKER,
+    CALLER,
+    OVERALL,
+    PairSums,
+    TrafficSums,
+    add_pairs,
+    empty_pairs,
+    paths,
+    route,
+)
 from overlace.replay.tally import N, Tally, share, shares, totals
 from overlace.trace.traffic import rows_of
 
@@ -79,7 +89,7 @@ class Routing(Record):
     def partial(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The batch function: traffic with receivers in, one batch of partial rows out."""
         distinct, region = self.regions
-        loads = Loads(
+        loads = TrafficSums(
             np.zeros(len(OVERALL), dtype=np.int64),
             np.zeros((len(self.region), len(BROKER)), dtype=np.int64),
             np.zeros(len(distinct), dtype=np.int64),
@@ -101,7 +111,7 @@ class Routing(Record):
         self._add_loads(rows, loads)
         yield rows.batch()
 
-    def _add_loads(self, rows: Partials, loads: Loads) -> None:
+    def _add_loads(self, rows: Partials, loads: TrafficSums) -> None:
         for i, metric in enumerate(OVERALL):
             rows.add(metric, "overall", loads.overall[i : i + 1])
         for i, metric in enumerate(BROKER):

@@ -18,14 +18,14 @@ import numpy as np
 
 from overlace.arrays.jit import Ints, kernel
 from overlace.arrays.trees import Rooted, common_ancestor
-from overlace.trace.traffic import Rows
+from overlace.trace.traffic import TrafficRows
 
 OVERALL = ("messages", "bytes", "to_self", "homeless", "homeless_messages")
 BROKER = ("sent", "handled", "handled_bytes", "top", "top_bytes")
 CALLER = ("link_messages", "link_bytes", "crossing_messages", "crossing_bytes")
 
 
-class Loads(NamedTuple):
+class TrafficSums(NamedTuple):
     """Sums that rows are added to in place; columns as OVERALL, BROKER and CALLER say."""
 
     overall: Ints
@@ -98,7 +98,9 @@ def add_pairs(pairs: PairSums, keys: Ints, deliveries: Ints, size: Ints) -> Pair
 
 
 @kernel(work=lambda rows, tree, *_: len(rows.receivers) + len(rows.client) * (8 + tree.depth.max(initial=0)))
-def route(rows: Rows, tree: Rooted, region: Ints, site: Ints, home: Ints, loads: Loads, pairs: PairSums) -> PairSums:
+def route(
+    rows: TrafficRows, tree: Rooted, region: Ints, site: Ints, home: Ints, loads: TrafficSums, pairs: PairSums
+) -> PairSums:
     """Add rows of traffic to the loads and to the sums by pair of sites, which are returned anew.
 
     region[b] is broker b's, counted from 0; site[c] is client c's, -1 for a client without a home;

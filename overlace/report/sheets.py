@@ -15,7 +15,7 @@ from overlace.metrics import Metrics
 from overlace.replay.definitions import METRICS
 
 
-class Column(NamedTuple):
+class MetricColumn(NamedTuple):
     """One metric in one scope; `other` is -1 where there is no second key (or it is the backbone)."""
 
     key: Ints
@@ -23,14 +23,14 @@ class Column(NamedTuple):
     value: Floats
 
 
-_NOTHING = Column(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
+_NOTHING = MetricColumn(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
 
 
 @dataclass(frozen=True)
 class Sheet:
     """What one replay measured, by metric and scope."""
 
-    columns: Mapping[tuple[str, str], Column] = field(default_factory=dict)
+    columns: Mapping[tuple[str, str], MetricColumn] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.columns)
@@ -40,7 +40,7 @@ class Sheet:
         value = self.column(metric, "overall").value
         return float(value[0]) if len(value) else None
 
-    def column(self, metric: str, scope: str) -> Column:
+    def column(self, metric: str, scope: str) -> MetricColumn:
         """A metric in a scope, empty if it was not measured."""
         return self.columns.get((metric, scope), _NOTHING)
 
@@ -67,7 +67,7 @@ def sheet_of(metrics: Metrics) -> Sheet:
     found = {}
     for rows in np.split(order, np.flatnonzero(np.diff(code[order])) + 1) if len(order) else ():
         metric, scope = divmod(int(code[rows[0]]), len(scopes))
-        column = Column(metrics.key[rows], metrics.other[rows], metrics.value[rows])
+        column = MetricColumn(metrics.key[rows], metrics.other[rows], metrics.value[rows])
         found[str(named[metric]), str(scopes[scope])] = column
     return Sheet(found)
 

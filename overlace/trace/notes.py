@@ -13,7 +13,7 @@ Unit = Annotated[str, msgspec.Meta(pattern="^(s|ms|us|ns)$")]
 Types = Annotated[str, msgspec.Meta(pattern=r"^(text|number|flag)(\|(text|number|flag))*$")]
 
 
-class Kept(TypedDict, total=False):
+class ReadSettings(TypedDict, total=False):
     """How a log is read, as the next part of it is to be read."""
 
     map: Mapping[str, Sequence[str]]  # field -> the columns that were asked for
@@ -38,7 +38,7 @@ OF_THE_LOG = ("columns", "head", "types", "unused")
 """What of it is text of the log: nothing of it is kept where names are hidden."""
 
 
-class Lines(TypedDict):
+class LineCounts(TypedDict):
     """What became of the lines of a log."""
 
     lines: Count
@@ -53,7 +53,7 @@ class Read(TypedDict):
 
     name: str
     format: str
-    settled: Kept
+    settled: ReadSettings
     broker: str
     log: str  # which log it is a part of
     start: tuple[Annotated[int, msgspec.Meta(ge=0, le=4096)], str]  # how many first bytes, and their hash
@@ -63,7 +63,7 @@ class Read(TypedDict):
     disk: tuple[Count, str]  # its bytes on disk, and the hash of the last of them
     open: bool  # its last line had no end, but could be read
     bridges: list[str]
-    account: Lines
+    account: LineCounts
     pending: tuple[Count, Count]  # lines of messages that nobody published yet, or that are not whole
 
 
@@ -74,7 +74,7 @@ class Note(Read, total=False):
     last: At
 
 
-class Line(TypedDict):
+class BridgeLine(TypedDict):
     """A connection of a mosquitto.conf."""
 
     broker: str
@@ -102,7 +102,7 @@ class Notes(TypedDict, total=False):
     period: Literal["day", "year"]
     how: How
     check: str | None  # by which the key is recognised that names are hidden with
-    bridges: list[Line]
+    bridges: list[BridgeLine]
     predicates: list[str]
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from overlace.arrays.jit import Floats
 from overlace.errors import BadPlan
 from overlace.model import ENDS, FACETS, Observation, Overlay, Plan
-from overlace.trace.plan_tables import Columns, count_changes, reconnects
+from overlace.trace.plan_tables import PlanColumns, count_changes, reconnects
 
 if TYPE_CHECKING:
     from overlace.trace.plan_file import ChangeLine, PlanFile, StepLine
@@ -25,12 +25,12 @@ Field = tuple[str, object, object]
 """A field, what plan.json says there, and what the columns give."""
 
 
-def listed_steps(columns: Columns, most: int) -> int:
+def listed_steps(columns: PlanColumns, most: int) -> int:
     """Steps that plan.json lists: those that begin within so many changes."""
     return min(int(np.searchsorted(columns.steps.start, most)), len(columns.steps))
 
 
-def check_document(document: PlanFile, before: Overlay, after: Overlay, columns: Columns, most: int) -> None:
+def check_document(document: PlanFile, before: Overlay, after: Overlay, columns: PlanColumns, most: int) -> None:
     """Refuse a plan.json that says anything else than its columns do; it lists the first `most` changes."""
     changes, steps = columns
     used = [FACETS[code] for code in np.unique(changes.facet).tolist()]
@@ -98,7 +98,7 @@ def _near(field: str, stated: float, given: float, *others: float) -> None:
         raise BadPlan(f"{field}: {stated!r}, but the gains of the columns give {float(given)!r}")
 
 
-def _check_step(line: StepLine, i: int, columns: Columns, most: int, names: dict[tuple[str, int], str]) -> None:
+def _check_step(line: StepLine, i: int, columns: PlanColumns, most: int, names: dict[tuple[str, int], str]) -> None:
     changes, steps = columns
     start, stop = steps.start[i].item(), steps.start[i + 1].item()
     shown = min(stop - start, max(0, most - start))
@@ -134,7 +134,7 @@ def _check_change(
             raise BadPlan(f"{where}.{end}: {kind} {number} is called {name!r} here and {known!r} before")
 
 
-def _check_curve(document: PlanFile, columns: Columns, costs: Floats) -> None:
+def _check_curve(document: PlanFile, columns: PlanColumns, costs: Floats) -> None:
     """Points in order, within the steps, with the changes and the cost that the columns give."""
     last = -1
     for i, point in enumerate(document.judged.curve if document.judged else ()):

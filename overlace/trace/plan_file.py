@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from overlace.model import ENDS, FACETS, Facet, Names, name_of
 from overlace.trace.judgement import Count, Judgement, Strict, Window
-from overlace.trace.plan_tables import Counts
+from overlace.trace.plan_tables import ChangeCounts
 from overlace.trace.tables import SCHEMA_VERSION
 
 MOST_LISTED = 20_000
@@ -163,6 +163,6 @@ class PlanFile(Strict):
     steps: list[StepLine] = Field(description=f"all steps, or the first of a plan of over {MOST_LISTED:,} changes")
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> ChangeCounts:
         """What the plan changes, as everybody counts it."""
-        return Counts(**self.changes)
+        return ChangeCounts(**self.changes)

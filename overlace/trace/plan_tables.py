@@ -26,7 +26,7 @@ ARG = "arg_"
 """How the column of a reason's argument begins."""
 
 
-class Columns(NamedTuple):
+class PlanColumns(NamedTuple):
     """A plan's changes and steps without its planner."""
 
     changes: Changes
@@ -43,7 +43,7 @@ def reconnects(changes: Changes, steps: Steps) -> Ints:
     return np.diff(added[steps.start])
 
 
-class Counts(NamedTuple):
+class ChangeCounts(NamedTuple):
     """What a plan changes, as everybody counts it: a link that takes another's place is one change."""
 
     moves: int = 0  # clients that move
@@ -64,7 +64,7 @@ class Counts(NamedTuple):
         return ", ".join(counts) or "nothing changes"
 
 
-def count_changes(changes: Changes) -> Counts:
+def count_changes(changes: Changes) -> ChangeCounts:
     """What these changes come to."""
     rows = {(facet, sign): changes.pairs(facet, sign) for facet in FACETS for sign in (1, -1)}
 
@@ -75,10 +75,10 @@ def count_changes(changes: Changes) -> Counts:
         len(np.unique(np.concatenate([rows[facet, sign][:, 0] for sign in (1, -1)])))
         for facet in ("placement", "channels")
     )
-    return Counts(moves, either("tree"), combinations, len(rows["mesh", 1]), len(rows["mesh", -1]))
+    return ChangeCounts(moves, either("tree"), combinations, len(rows["mesh", 1]), len(rows["mesh", -1]))
 
 
-def write_tables(folder: Path, after: Overlay, columns: Columns) -> None:
+def write_tables(folder: Path, after: Overlay, columns: PlanColumns) -> None:
     """after.parquet, changes.parquet and steps.parquet."""
     changes, steps = columns
     step_of = np.repeat(np.arange(len(steps)), np.diff(steps.start))
@@ -98,7 +98,7 @@ def write_tables(folder: Path, after: Overlay, columns: Columns) -> None:
     pq.write_table(step_table, folder / "steps.parquet", compression="zstd")
 
 
-def read_tables(folder: Path) -> tuple[Overlay, Columns]:
+def read_tables(folder: Path) -> tuple[Overlay, PlanColumns]:
     """(overlay after, columns) of a plan folder; refused, naming file and column, if they are none."""
     steps, args = _steps(folder / "steps.parquet")
     changes = _read(folder / "changes.parquet", "changes")
@@ -118,7 +118,7 @@ def read_tables(folder: Path) -> tuple[Overlay, Columns]:
     except BadOverlay as error:
         raise BadPlan(f"{folder / 'after.parquet'}: {error}") from None
     made = Steps(start, numbers(steps["gain"]), numbers(steps["reason"]), args)
-    return after, Columns(Changes(facet, action, left, right), made)
+    return after, PlanColumns(Changes(facet, action, left, right), made)
 
 
 def _steps(path: Path) -> tuple[pa.Table, dict[str, Numbers]]:

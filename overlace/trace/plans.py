@@ -24,7 +24,7 @@ from overlace.model import Changes, Names, Observation, Overlay, Plan, Planner
 from overlace.trace.judgement import Judgement
 from overlace.trace.plan_checks import check_document, check_ids, check_reasons, listed_steps
 from overlace.trace.plan_file import MOST_LISTED, MOVES, ChangeLine, ForecastModel, Newcomers, PlanFile
-from overlace.trace.plan_tables import Columns, count_changes, read_tables, reconnects, write_tables
+from overlace.trace.plan_tables import PlanColumns, count_changes, read_tables, reconnects, write_tables
 from overlace.trace.runs import read_json, whole_folder, write_json
 from overlace.trace.tables import SCHEMA_VERSION
 
@@ -68,7 +68,7 @@ class Provenance(NamedTuple):
 
 def save_plan(plan: Plan, document: PlanFile, folder: Path, *, force: bool = False) -> None:
     """Write a plan that is described already."""
-    columns = Columns(plan.changes, plan.steps)
+    columns = PlanColumns(plan.changes, plan.steps)
     check_document(document, plan.before, plan.after, columns, MOST_LISTED)
     _write(folder, document, plan.after, columns, force=force)
 
@@ -86,7 +86,7 @@ def describe(
     provenance: Provenance | None = None,
 ) -> PlanFile:
     """plan.json for this plan."""
-    columns = Columns(plan.changes, plan.steps)
+    columns = PlanColumns(plan.changes, plan.steps)
     document = {
         "schema_version": SCHEMA_VERSION,
         "digest": "",
@@ -128,7 +128,7 @@ def read_plan(path: Path, planners: Mapping[str, type[Planner]] | None = None) -
     return document
 
 
-def read_columns(path: Path, document: PlanFile) -> tuple[Overlay, Columns]:
+def read_columns(path: Path, document: PlanFile) -> tuple[Overlay, PlanColumns]:
     """The overlay after and the columns beside a plan.json, checked against it."""
     _, after, columns = _open(path, document)
     return after, columns
@@ -169,7 +169,7 @@ def read_document(path: Path) -> PlanFile:
     return plan
 
 
-def _open(path: Path, document: PlanFile) -> tuple[Overlay, Overlay, Columns]:
+def _open(path: Path, document: PlanFile) -> tuple[Overlay, Overlay, PlanColumns]:
     """(before, after, columns) of a plan.json whose columns are what it says."""
     after, columns = read_tables(_file_of(path).parent)
     seen = document.digest, after.digest(), columns.digest()
@@ -241,7 +241,7 @@ def cut_plan(
         raise BadPlan(f"{path} has {document.steps_total} steps; cannot keep {steps}")
     end = int(all_steps.start[steps])
     after = after.apply(changes.between(end, len(changes)).inverse())
-    kept = Columns(changes.between(0, end), all_steps.first(steps))
+    kept = PlanColumns(changes.between(0, end), all_steps.first(steps))
     cut = document.model_dump() | {
         "digest": "",
         "after": after.digest(),
@@ -328,7 +328,7 @@ def _digest_of(document: Mapping[str, object]) -> str:
     return hashlib.blake2b(plain.encode(), digest_size=16).hexdigest()
 
 
-def _write(folder: Path, document: PlanFile, after: Overlay, columns: Columns, *, force: bool) -> None:
+def _write(folder: Path, document: PlanFile, after: Overlay, columns: PlanColumns, *, force: bool) -> None:
     with whole_folder(folder, "plan.json", force=force) as beside:
         write_tables(beside, after, columns)
         write_json(beside / "plan.json", document.model_dump())

@@ -4,7 +4,7 @@ A row of traffic has three shapes on its way from the log to what is measured:
 
     Reduction   as ingest writes it: two Arrow tables, in which a row names its audience by a hash
     Traffic     as a window is read: columns, in which a row names its audience by its place
-    TRAFFIC     as batch functions take it: Arrow batches of rows with their receivers; `Rows` are their columns
+    TRAFFIC     as batch functions take it: Arrow batches of rows with their receivers; `TrafficRows` are their columns
 
 Messages of one client to one topic with one audience in one bucket are one row of traffic; a set of
 receivers is written once, under its hash. Everything adds up: parts of a log reduced apart and merged
@@ -106,7 +106,7 @@ TRAFFIC: pa.Schema = pa.schema(
 """Rows of traffic with their receivers, sorted and distinct, the sender perhaps among them."""
 
 
-class Rows(NamedTuple):
+class TrafficRows(NamedTuple):
     """The columns of a batch of TRAFFIC, ids of 32 bits; receivers[start[i]:start[i + 1]] are row i's."""
 
     client: Ints
@@ -117,7 +117,7 @@ class Rows(NamedTuple):
     receivers: Ints
 
 
-def rows_of(batch: pa.RecordBatch) -> Rows:
+def rows_of(batch: pa.RecordBatch) -> TrafficRows:
     """A batch of TRAFFIC as arrays; it may have other columns too."""
     missing = [name for name in TRAFFIC.names if name not in batch.schema.names]
     if missing:
@@ -133,7 +133,7 @@ def rows_of(batch: pa.RecordBatch) -> Rows:
             )
         columns[each.name] = column if column.type == each.type else column.cast(each.type)
     client, messages, size = (numbers(columns[name]) for name in ("client", "messages", "bytes"))
-    return Rows(client, numbers(columns["topic"], -1), messages, size, *groups(columns["receivers"]))
+    return TrafficRows(client, numbers(columns["topic"], -1), messages, size, *groups(columns["receivers"]))
 
 
 def audience_hashes(messages: Messages, ids: Ints) -> Ints:
@@ -168,21 +168,21 @@ def merge(parts: Sequence[Reduction]) -> Reduction:
     """Several reductions as one; refused if two audiences share a hash."""
     if len(parts) == 1:
         return parts[0]
-    runs = [Run(int(_integers(t, "bucket").min()), partial(_by_bucket, t)) for t, _ in parts if t.num_rows]
+    runs = [BucketedTraffic(int(_integers(t, "bucket").min()), partial(_by_bucket, t)) for t, _ in parts if t.num_rows]
     pieces = [traffic_table(keys, sums) for keys, sums in in_order(runs, len(KEYS))]
     audiences = pa.concat_tables([part.audiences for part in parts]).combine_chunks()
     _, found = distinct(_integers(audiences, "audience"), *receivers_of(audiences))
     return Reduction(pa.concat_tables(pieces or [schema_of("traffic").empty_table()]), found)
 
 
-class Run(NamedTuple):
+class BucketedTraffic(NamedTuple):
     """Rows of traffic in order of their buckets, from `first` on, as columns that are made when needed."""
 
     first: int
     columns: Callable[[], Sequence[Ints]]  # the bucket, further keys, then sums
 
 
-def in_order(runs: Sequence[Run], keys: int) -> Iterator[tuple[list[Ints], list[Ints]]]:
+def in_order(runs: Sequence[BucketedTraffic], keys: int) -> Iterator[tuple[list[Ints], list[Ints]]]:
     """The rows of all runs with equal keys added up, in order of the keys, piece by piece.
 
     A bucket is done when no run to come begins so early: only runs that overlap are held together.

@@ -18,7 +18,7 @@ from overlace.model import Network
 Start = Literal["balanced", "concentrated"]
 
 
-class Layout(NamedTuple):
+class BackboneLayout(NamedTuple):
     """Brokers by region, the backbone last, and the links between them."""
 
     region: Ints  # per broker; -1 is the backbone
@@ -30,7 +30,7 @@ class Layout(NamedTuple):
         return Network(region=self.region, links=links, latency_us=np.full(len(links), latency_us))
 
 
-def layout(sizes: Ints) -> Layout:
+def layout(sizes: Ints) -> BackboneLayout:
     """Stars of the given sizes on a backbone with one broker a region."""
     regions = len(sizes)
     region = np.repeat(np.arange(regions), sizes)
@@ -40,7 +40,7 @@ def layout(sizes: Ints) -> Layout:
     star = np.column_stack([head[region[leaf]], leaf])
     up = np.column_stack([head, spine])
     row = np.column_stack([spine[:-1], spine[1:]])
-    return Layout(np.append(region, np.full(regions, -1)), np.concatenate([star, up, row]))
+    return BackboneLayout(np.append(region, np.full(regions, -1)), np.concatenate([star, up, row]))
 
 
 def sizes(regions: int, brokers: int, least: int, most: int, rng: np.random.Generator) -> Ints:

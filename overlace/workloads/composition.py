@@ -15,7 +15,7 @@ import numpy as np
 from overlace.arrays.jit import Floats, Ints, kernel
 from overlace.arrays.pairs import as_pairs
 from overlace.limits import option
-from overlace.workloads.services import Services, Wiring
+from overlace.workloads.services import Services, ServiceWiring
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Composition(Services):
     outputs: int = option(3, "output parameters of a service, at most", least=1)
     fresh: float = option(0.5, "chance that a parameter is a new one", above=0, below=1)
 
-    def wiring(self) -> Wiring:
+    def wiring(self) -> ServiceWiring:
         """Inputs and outputs, drawn slot by slot."""
         rng = np.random.default_rng([self.seed, 31])
         taken = rng.integers(1, self.inputs + 1, self.clients)
@@ -35,7 +35,7 @@ class Composition(Services):
         parameter = reused(rng.random(len(client)), rng.random(len(client)), self.fresh)
         begin = np.repeat(np.cumsum(taken + given) - taken - given, taken + given)
         is_input = np.arange(len(client)) - begin < np.repeat(taken, taken + given)
-        return Wiring(
+        return ServiceWiring(
             as_pairs(np.column_stack([parameter[is_input], client[is_input]])),
             as_pairs(np.column_stack([client[~is_input], parameter[~is_input]])),
         )

@@ -14,7 +14,7 @@ from overlace.arrays.draws import scattered
 from overlace.arrays.pairs import as_pairs
 from overlace.errors import BadParameter
 from overlace.limits import option
-from overlace.workloads.services import Services, Wiring
+from overlace.workloads.services import Services, ServiceWiring
 
 LISTENS = 31
 
@@ -30,10 +30,10 @@ class RandomClients(Services):
         if self.degree >= self.clients:
             raise BadParameter(f"degree is {self.degree}; expected less than the {self.clients} clients")
 
-    def wiring(self) -> Wiring:
+    def wiring(self) -> ServiceWiring:
         """Distinct others for each client."""
         own = np.arange(self.clients)
         _, drawn = scattered(self.seed, LISTENS, own, self.degree, self.clients - 1)
         client = np.repeat(own, self.degree)
         other = drawn + (drawn >= client)  # anybody but itself
-        return Wiring(as_pairs(np.column_stack([other, client])), np.column_stack([own, own]))
+        return ServiceWiring(as_pairs(np.column_stack([other, client])), np.column_stack([own, own]))

@@ -25,13 +25,13 @@ from overlace.arrays.jit import Ints, Pairs, kernel
 from overlace.errors import BadParameter
 from overlace.limits import check_options, option
 from overlace.model import Classes, Flows, Observation, Overlay
-from overlace.workloads.backbone import Layout, Start, layout, sizes, start_homes
+from overlace.workloads.backbone import BackboneLayout, Start, layout, sizes, start_homes
 from overlace.workloads.sites import DAY_US, MONDAY_US, leave_out
 
 AT, WALK = 11, 12
 
 
-class World(NamedTuple):
+class TopicGroups(NamedTuple):
     """The wiring as groups: who listens to each topic, and which topics of a client somebody else listens to."""
 
     start: Ints  # listener[start[t]:start[t + 1]] listen to topic t
@@ -46,7 +46,7 @@ class World(NamedTuple):
         return len(self.size)
 
 
-class Wiring(NamedTuple):
+class ServiceWiring(NamedTuple):
     """Who publishes to and who listens to each topic, as pairs (topic, client) and (client, topic)."""
 
     inputs: Pairs  # (topic, client that subscribes), sorted
@@ -74,12 +74,12 @@ class Services:
         check_options(self)
         sizes(self.regions, self.brokers, self.least, self.most, np.random.default_rng(0))
 
-    def wiring(self) -> Wiring:
+    def wiring(self) -> ServiceWiring:
         """Who listens to whom."""
         raise NotImplementedError
 
     @cached_property
-    def layout(self) -> Layout:
+    def layout(self) -> BackboneLayout:
         """Regions and backbone."""
         rng = np.random.default_rng([self.seed, 21])
         return layout(sizes(self.regions, self.brokers, self.least, self.most, rng))
@@ -91,7 +91,7 @@ class Services:
         return start_homes(self.layout.region, self.clients, self.start, self.share, rng)
 
     @cached_property
-    def world(self) -> World:
+    def world(self) -> TopicGroups:
         """The wiring as groups."""
         wired = self.wiring()
         topics = int(max(wired.inputs[:, 0].max(initial=-1), wired.outputs[:, 1].max(initial=-1))) + 1
@@ -102,7 +102,7 @@ class Services:
         size = (50 * 40 ** np.random.default_rng([self.seed, 23]).random(topics)).astype(np.int64)
         if len(outputs) == 0:
             raise BadParameter("nobody listens to anybody: give the clients more links")
-        return World(start, listener, output_start, outputs[order, 1], size)
+        return TopicGroups(start, listener, output_start, outputs[order, 1], size)
 
     def part(self, first: int, count: int) -> dict[str, Ints]:
         """Messages first to first + count, as columns."""
@@ -202,7 +202,7 @@ def rows_with_listeners(start: Ints, listener: Ints, outputs: Pairs) -> Ints:
 
 
 @kernel
-def walk(world: World, seed: int, length: int, first: int, count: int) -> tuple[Ints, Ints]:
+def walk(world: TopicGroups, seed: int, length: int, first: int, count: int) -> tuple[Ints, Ints]:
     """(client, topic) of messages first to first + count: who publishes what, composition by composition."""
     start, listener, own = world.start, world.listener, world.output_start
     client = np.empty(count, dtype=np.int64)

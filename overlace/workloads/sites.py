@@ -33,7 +33,7 @@ HOUR_US, DAY_US = 3_600_000_000, 86_400_000_000
 AT, WHO, TOPIC, TURN = range(1, 5)
 
 
-class World(NamedTuple):
+class SiteWorld(NamedTuple):
     """Who lives where, who subscribes to what and who publishes how much."""
 
     region: Ints  # per client
@@ -75,7 +75,7 @@ class Sites:
     # --- the world: small, drawn once ----------------------------------------------------------------
 
     @cached_property
-    def world(self) -> World:
+    def world(self) -> SiteWorld:
         """Homes, subscriptions and rates as arrays."""
         rng = np.random.default_rng([self.seed, 1])
         region = rng.integers(0, self.regions, self.clients)
@@ -93,7 +93,7 @@ class Sites:
         size = (50 * 40 ** rng.random(self.topics)).astype(np.int64)
         turning = rng.random(self.topics) < self.turns
         shares = np.cumsum(rate) / rate.sum()
-        return World(region, home, topic_region, shares, start, subscriber, publishes, size, turning)
+        return SiteWorld(region, home, topic_region, shares, start, subscriber, publishes, size, turning)
 
     def _subscriptions(self, rng: np.random.Generator, region: Ints, topic_region: Ints) -> tuple[Ints, Ints]:
         counts = np.minimum(1 + rng.poisson(max(self.subscribers - 1, 0), self.topics), self.clients)

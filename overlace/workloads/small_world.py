@@ -14,7 +14,7 @@ import numpy as np
 from overlace.arrays.pairs import as_pairs
 from overlace.errors import BadParameter
 from overlace.limits import option
-from overlace.workloads.services import Services, Wiring
+from overlace.workloads.services import Services, ServiceWiring
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class SmallWorld(Services):
         if self.k % 2 or self.k >= self.clients:
             raise BadParameter(f"k is {self.k}; expected an even number below the {self.clients} clients")
 
-    def wiring(self) -> Wiring:
+    def wiring(self) -> ServiceWiring:
         """The ring and the links across."""
         rng = np.random.default_rng([self.seed, 31])
         client = np.repeat(np.arange(self.clients), self.k)
@@ -40,4 +40,4 @@ class SmallWorld(Services):
         ring = np.column_stack([(client + offset) % self.clients, client])
         heard = as_pairs(np.concatenate([ring, drawn, drawn[:, ::-1]]))
         own = np.arange(self.clients)
-        return Wiring(heard, np.column_stack([own, own]))
+        return ServiceWiring(heard, np.column_stack([own, own]))

@@ -11,7 +11,7 @@ from overlace.model import Progress
 from overlace.planners.dissemination.arrange import arrange_problem
 from overlace.planners.dissemination.baselines import grow_by_bound, grow_shortest, grow_spanning, make_star
 from overlace.planners.dissemination.comparison import judge_later, measure_again
-from overlace.planners.dissemination.problem import Problem, make_problem, measure
+from overlace.planners.dissemination.problem import TreeProblem, make_problem, measure
 from overlace.planners.dissemination.upper import bound_met
 from overlace.report.charts import Chart, Row
 from reproductions.result import Measured, item
@@ -39,14 +39,14 @@ def generate_delays(hosts: int, seed: int) -> Floats:
     return delay
 
 
-def draw_problem(subscribers: int, degree: int, seed: int) -> Problem:
+def draw_problem(subscribers: int, degree: int, seed: int) -> TreeProblem:
     """The first host publishes, the others subscribe, each with one of the bounds."""
     rng = np.random.default_rng((seed, subscribers))
     bound = np.append(np.inf, rng.choice(BOUNDS, subscribers))
     return make_problem(generate_delays(subscribers + 1, seed), bound, degree, 0)
 
 
-def grow_random(problem: Problem, seed: int) -> Ints:
+def grow_random(problem: TreeProblem, seed: int) -> Ints:
     """Subscribers join in random order, each below anybody who has a free place."""
     rng = np.random.default_rng(seed)
     parent = np.full(len(problem.bound), -1, dtype=np.int64)
@@ -60,7 +60,7 @@ def grow_random(problem: Problem, seed: int) -> Ints:
     return parent
 
 
-def make_trees(problem: Problem, seed: int) -> dict[str, Ints]:
+def make_trees(problem: TreeProblem, seed: int) -> dict[str, Ints]:
     """Every tree by name."""
     return {
         RANDOM: grow_random(problem, seed),

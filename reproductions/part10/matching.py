@@ -17,7 +17,7 @@ from overlace.matching.content.boxes import Vocabulary, encode
 from overlace.matching.content.columns import Columns
 from overlace.matching.content.covering import CoverIndex
 from overlace.matching.content.filters import Constraint, Filter
-from overlace.matching.content.lookup import Found, scan
+from overlace.matching.content.lookup import MatchedFilters, scan
 from overlace.matching.content.matcher import Matcher
 from overlace.matching.content.rows import Reader
 from overlace.model import Progress
@@ -79,7 +79,7 @@ def draw_filters(quotes: pa.Table, drawn: Drawn, count: int, seed: int) -> list[
     return made
 
 
-def match_one_by_one(filters: list[Filter], columns: Columns) -> tuple[Found, float]:
+def match_one_by_one(filters: list[Filter], columns: Columns) -> tuple[MatchedFilters, float]:
     """(what each message matches, microseconds a message), by a compiled loop over all filters."""
     vocabulary = Vocabulary()
     boxes = encode(enumerate(filters), vocabulary)
@@ -92,7 +92,7 @@ def match_one_by_one(filters: list[Filter], columns: Columns) -> tuple[Found, fl
     return found, 1e6 * (time.process_time() - start) / columns.rows
 
 
-def match_together(matcher: Matcher, columns: Columns) -> tuple[Found, float]:
+def match_together(matcher: Matcher, columns: Columns) -> tuple[MatchedFilters, float]:
     """The same by the matcher; the least of several runs."""
     taken = []
     for _ in range(5):

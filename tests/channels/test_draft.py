@@ -5,14 +5,14 @@ from hypothesis import strategies as st
 
 from overlace.errors import BadParameter
 from overlace.planners.channels import draft as drafts
-from overlace.planners.channels.draft import Round, copy_cut, empty_draft, follow, search, weigh_drafted
+from overlace.planners.channels.draft import CoolingRound, copy_cut, empty_draft, follow, search, weigh_drafted
 from overlace.planners.channels.moves import received
 from overlace.planners.channels.partition import HELD, recut
 from overlace.planners.channels.strategy4 import Strategy4
 from reproductions.workloads.publishers import publishers as publishers_of
 from tests.channels.common import observed, partition, publishers
 
-WARM = Round(400, 5.0, 1.0, 0.5, 2.0)
+WARM = CoolingRound(400, 5.0, 1.0, 0.5, 2.0)
 
 
 def counted_anew(book, now, draft):

@@ -9,7 +9,7 @@ from benchmarks.joining import ABSENT, join, leave
 from overlace.errors import BadParameter
 from overlace.planners.dissemination.arrange import arrange_problem
 from overlace.planners.dissemination.baselines import grow_by_bound
-from overlace.planners.dissemination.problem import Problem, make_problem, measure
+from overlace.planners.dissemination.problem import TreeProblem, make_problem, measure
 from tests.dissemination.common import plane, problems
 
 
@@ -18,7 +18,7 @@ def present(problem, parent):
     inside = np.flatnonzero(parent != ABSENT)
     place = np.full(len(parent), -1)
     place[inside] = np.arange(len(inside))
-    part = Problem(
+    part = TreeProblem(
         np.ascontiguousarray(problem.delay[np.ix_(inside, inside)]),
         problem.bound[inside],
         problem.degree[inside],

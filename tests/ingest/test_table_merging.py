@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overlace.errors import BadTrace
-from overlace.ingest.table_merging import Counts, changed_rows, counts_of, merge, unite_rows
+from overlace.ingest.table_merging import RowCounts, changed_rows, counts_of, merge, unite_rows
 from overlace.trace.digests import digest
 from overlace.trace.tables import TIME, schema_of
 
@@ -76,7 +76,7 @@ def test_rows_that_name_nothing_new_change_nothing(old):
     for columns in ((), SET):
         merged = merge(old, table(rows, columns), "links")
         assert merged.equals(merge(old, table({}), "links"))
-        assert counts_of(old, merged) == Counts(0, 0, old.num_rows)
+        assert counts_of(old, merged) == RowCounts(0, 0, old.num_rows)
 
 
 @given(TRACE, FILE)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from overlace.errors import BadTrace
 from overlace.ingest.tables import add_tables, add_topology
-from overlace.ingest.wiring import Wanted
+from overlace.ingest.wiring import WiringRequest
 from overlace.trace.store import Trace
 
 
@@ -48,7 +48,7 @@ def put(tmp_path):
     def add(text, how=None, name="x.graph", **options):
         (tmp_path / name).write_text(text)
         trace, _, notes = add_topology(
-            [str(tmp_path / name)], str(tmp_path / "t"), wired=Wanted(how, options) if how else None
+            [str(tmp_path / name)], str(tmp_path / "t"), wired=WiringRequest(how, options) if how else None
         )
         return wired(trace), notes
 
@@ -80,7 +80,7 @@ def test_mst_is_a_forest_of_least_cost_over_what_is_linked_whatever_the_order_of
 
     def tree(name, given):
         (folder / f"{name}.graph").write_text(repetita(n, given))
-        trace, _, notes = add_topology([str(folder / f"{name}.graph")], str(folder / name), wired=Wanted("mst"))
+        trace, _, notes = add_topology([str(folder / f"{name}.graph")], str(folder / name), wired=WiringRequest("mst"))
         return wired(trace), notes
 
     found, notes = tree("a", edges)
@@ -108,7 +108,7 @@ def test_all_is_refused_exactly_where_links_form_a_cycle_and_names_the_links_of_
     (folder / "x.graph").write_text(repetita(n, edges))
     given = nx.Graph((f"b{a}", f"b{b}") for a, b, *_ in edges)
     try:
-        found = wired(add_topology([str(folder / "x.graph")], str(folder / "t"), wired=Wanted("all"))[0])
+        found = wired(add_topology([str(folder / "x.graph")], str(folder / "t"), wired=WiringRequest("all"))[0])
     except BadTrace as error:
         named = str(error).partition("form a cycle: ")[2].partition(".")[0].split(", ")
         cycle = nx.Graph(tuple(link.split(" - ")) for link in named)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overlace.model import Classes, Flows, Network, Observation, Overlay
-from overlace.planners.newcomers import RULES, Arrivals, Room, Rule, rules_of, settle
+from overlace.planners.newcomers import RULES, NewClients, NewcomerRule, Room, rules_of, settle
 
 ROW = Overlay(tree=[[0, 1], [1, 2], [2, 3]])
 COST = np.array([1.0, 1.0, 5.0])
@@ -20,14 +20,14 @@ def room(sent=(0, 0, 0, 0), cap=np.inf, may=(True,) * 4, area=(0,) * 4, clients=
 
 
 def contact_rule(homes):
-    return Rule("first-contact", np.arange(len(homes)), np.array(homes))
+    return NewcomerRule("first-contact", np.arange(len(homes)), np.array(homes))
 
 
 def settled(rule, room, contact, home, client=None, region=None):
     n = len(home)
     client = np.arange(100, 100 + n) if client is None else np.array(client)
     region = np.full(n, -1) if region is None else np.array(region)
-    return settle(rule, room, ROW, COST, Arrivals(np.array(contact), np.array(home), region, client)).tolist()
+    return settle(rule, room, ROW, COST, NewClients(np.array(contact), np.array(home), region, client)).tolist()
 
 
 def test_it_goes_to_whom_it_met_first_and_is_the_contact_of_later_ones():
@@ -91,7 +91,7 @@ def test_a_rule_that_says_nothing_is_none():
     st.lists(st.integers(0, 3), min_size=10, max_size=10), st.floats(0, 3), st.sampled_from([RULES[0], RULES[1]]),
 )  # fmt: skip
 def test_where_there_is_no_room_nobody_comes_and_who_is_not_shown_is_nowhere(newcomers, homes, cap, name):
-    rule = Rule(name, np.arange(10), np.array(homes))
+    rule = NewcomerRule(name, np.arange(10), np.array(homes))
     contact, home = ([each[i] for each in newcomers] for i in (0, 1))
     found = settled(rule, room(cap=cap), contact, home) if newcomers else []
     load = np.zeros(4)

@@ -6,11 +6,11 @@ import pytest
 from overlace.model import Changes, Plan, Steps
 from overlace.planners.joint.joint import Joint
 from overlace.planners.joint.reasons import Present, reason_of
-from overlace.planners.ordering import Change
+from overlace.planners.ordering import OverlayMove
 from overlace.testing import three_in_a_row
 
-MOVE, OTHER = Change(0, (0, 0), (0, 1)), Change(1, (1, 2), (1, 1))
-SWAP = Change(-1, (1, 2), (0, 2))
+MOVE, OTHER = OverlayMove(0, (0, 0), (0, 1)), OverlayMove(1, (1, 2), (1, 1))
+SWAP = OverlayMove(-1, (1, 2), (0, 2))
 
 
 def why(*changes, gain=1.0):

@@ -15,7 +15,7 @@ from overlace.errors import BadNetwork
 from overlace.live.deployment import Deployment
 from overlace.live.options import TrafficOptions
 from overlace.live.recorder import SECOND_US, Recording, Session, Span, Subscription, begin_recording
-from overlace.live.recording_tables import Published, Rows, tables_of
+from overlace.live.recording_tables import Published, RecordedRows, tables_of
 from overlace.live.scenario import draw_scenario
 from overlace.live.wiring import Links
 from overlace.model import Progress
@@ -49,7 +49,7 @@ class SimulatedSite:
         """Write the trace of the next window."""
         progress(0.0, "recording")
         asyncio.run(begin_recording(self.network, "counted"))  # which refuses what cannot be recorded
-        rows = Rows(self._published(seconds), self._sessions(), self._subscriptions())
+        rows = RecordedRows(self._published(seconds), self._sessions(), self._subscriptions())
         if not rows.traffic:
             raise BadNetwork(f"nothing was published in {seconds:g} s: there is nothing to plan from.")
         recording = Recording("counted", self.at_us, self.at_us + round(seconds * 1e6))

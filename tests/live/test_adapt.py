@@ -17,7 +17,7 @@ from overlace.live import adapt as adapting
 from overlace.live.adapt import Adaptation, Ended, Outcome, as_pattern
 from overlace.live.deployment import check_deployment
 from overlace.live.exposed import ADDRESS, Exposed
-from overlace.live.figures import Figures, figures_of
+from overlace.live.figures import WindowFigures, figures_of
 from overlace.live.journal import begin_journal
 from overlace.live.kept import Memory
 from overlace.live.local import draw_tree
@@ -495,7 +495,7 @@ def test_a_pattern_that_changes_is_the_same_clients_with_other_topics():
 
 
 def outcome(**more):
-    figures = Figures(10, 20.0, 2.0, {"b0": 7, "b1": 3}, {("b0", "b1"): 20}, {"b0": 1, "b1": 2})
+    figures = WindowFigures(10, 20.0, 2.0, {"b0": 7, "b1": 3}, {("b0", "b1"): 20}, {"b0": 1, "b1": 2})
     return Outcome(1, figures, **more)
 
 

@@ -219,17 +219,17 @@ def test_a_client_that_the_plan_does_not_know_is_served_where_it_was_seen(tmp_pa
     now = NOW._replace(homes={**NOW.homes, "late": 2}, subscriptions={**NOW.subscriptions, "late": ["late/x"]})
     _, run = make_run(tmp_path, now)
     plan = make_plan(run, STAR, HOMES)
-    assert "late/x" in read_subscribed(read_planned(plan), "mqtt").filters["hub-3"]
+    assert "late/x" in read_subscribed(read_planned(plan), "mqtt")[0]["hub-3"]
 
 
 def test_members_of_a_group_at_several_brokers_are_noted(tmp_path):
     now = NOW._replace(subscriptions={"c1": ["$share/g/x"], "c2": [("x", "g")], "=c3": [("x", "h")]})
     _, run = make_run(tmp_path, now)
-    (note, *_) = read_subscribed(read_planned(make_plan(run)), "mqtt").notes
+    _, (note, *_) = read_subscribed(read_planned(make_plan(run)), "mqtt")
     assert "1 shared subscription has members at several brokers, 1 of them today" in note
     assert "first: x of group g, at hub-1, hub-2" in note
     at_one = read_planned(make_plan(run, STAR, dict.fromkeys(HOMES, "hub-1")))
-    assert not any("several brokers" in note for note in read_subscribed(at_one, "mqtt").notes)
+    assert not any("several brokers" in note for note in read_subscribed(at_one, "mqtt")[1])
 
 
 def test_a_password_that_nats_would_take_for_a_hash_is_refused(made, tmp_path):

@@ -11,7 +11,7 @@ from overlace.errors import BadNetwork
 from overlace.live import recorder
 from overlace.live.deployment import check_deployment
 from overlace.live.recorder import Spans, begin_recording, watch
-from overlace.live.recording_tables import Published, Rows, tables_of
+from overlace.live.recording_tables import Published, RecordedRows, tables_of
 from overlace.live.wiring import links_of
 from tests.live.memory import MemoryClient, MemoryNetwork
 
@@ -196,7 +196,7 @@ def test_spans_close_and_open_again():
 
 def test_pseudonyms_hide_every_name_and_filters_still_match(tmp_path):
     network = deployment(tmp_path)
-    rows = Rows(
+    rows = RecordedRows(
         [Published(1_000_000, "press", "fab.4.temp", 3, 30), Published(2_000_000, "press", "fab.4.x", 1, 1, ("hmi",))],
         [recorder.Span(("press", "a"), None, None), recorder.Span(("hmi", "b"), None, None)],
         [recorder.Span(("hmi", "fab.*.temp", "line"), None, None)],
@@ -218,6 +218,6 @@ def test_pseudonyms_hide_every_name_and_filters_still_match(tmp_path):
 
 def test_links_that_nobody_measured_have_no_latency(tmp_path):
     recording = recorder.Recording("counted", 0, 1, links=LINKS[0], latency_us={("a", "b"): 7})
-    links = tables_of(Rows([], [], []), recording, deployment(tmp_path), 1).rows["links"].to_pylist()
+    links = tables_of(RecordedRows([], [], []), recording, deployment(tmp_path), 1).rows["links"].to_pylist()
     found = {(each["left"], each["right"]): (each["wired"], each["latency_us"], each["dials"]) for each in links}
     assert found == {(0, 1): (True, 7, 1), (1, 2): (True, None, 2), (0, 2): (False, None, None)}

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from overlace.errors import BadNetwork, Busy
 from overlace.live.deployment import check_deployment
-from overlace.live.journal import Layout, begin_journal, last_journal
+from overlace.live.journal import NamedOverlay, begin_journal, last_journal
 from overlace.live.local import draw_tree
 from overlace.live.swap import PHASES, Stuck, Swap
 from tests.live.memory import MemoryClient, MemoryNetwork
@@ -32,8 +32,8 @@ def make(folder, data=None, clients=4, brokers=4, seeds=(1, 2)):
     network = MemoryNetwork(deployment, (old, frozenset()))
     network.clients = [MemoryClient(f"c{i}", names[i % brokers]) for i in range(clients)]
     homes = {each.name: names[(i * 7 + 3) % brokers] for i, each in enumerate(network.clients)}
-    before = Layout(old, {each.name: each.home for each in network.clients})
-    head = {"old": 0, "new": 1, "before": before.document(), "after": Layout(new, homes).document()}
+    before = NamedOverlay(old, {each.name: each.home for each in network.clients})
+    head = {"old": 0, "new": 1, "before": before.document(), "after": NamedOverlay(new, homes).document()}
     return network, begin_journal(folder / "journal", head)
 
 

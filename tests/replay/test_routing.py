@@ -17,7 +17,7 @@ from overlace.planners.placement.cost import cost as placement_cost
 from overlace.planners.tree.cost import cost as tree_cost
 from overlace.replay.partials import PARTIAL, add_up
 from overlace.replay.routing import Routing, routing
-from overlace.replay.subtrees import Loads, empty_pairs, route
+from overlace.replay.subtrees import TrafficSums, empty_pairs, route
 from overlace.trace.traffic import rows_of
 from tests.arrays.test_trees import steiner
 from tests.replay.traffic import batch_of, replay, replays
@@ -302,7 +302,7 @@ def test_many_pairs_of_sites_outgrow_the_first_table_and_are_worked_out_between_
     batch = batch_of([(b, None, b + 1, 1, list(range(brokers))) for b in range(brokers)])
     routes = routing(observation, overlay)
     whole = routes.finish(routes.partial([batch]))
-    loads = Loads(*(np.zeros(s, np.int64) for s in (5, (brokers, 5), 1, (brokers, 4), (0, 4))))
+    loads = TrafficSums(*(np.zeros(s, np.int64) for s in (5, (brokers, 5), 1, (brokers, 4), (0, 4))))
     pairs = route(rows_of(batch), routes.tree, routes.regions[1], routes.site, routes.home, loads, empty_pairs(2))
     _, deliveries, size = pairs.columns()
     assert len(deliveries) == brokers * (brokers - 1) // 2

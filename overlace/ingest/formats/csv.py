@@ -45,7 +45,7 @@ AT_ONCE = 256
 csv.field_size_limit(1 << 30)  # a line may be one cell
 
 
-class Layout(NamedTuple):
+class CsvLayout(NamedTuple):
     """How a file of columns is laid out."""
 
     delimiter: str
@@ -55,7 +55,7 @@ class Layout(NamedTuple):
     head: str | None  # the line that names the columns
 
 
-def detect_layout(head: bytes, delimiter: str | None = None, header: bool | None = None) -> Layout:
+def detect_layout(head: bytes, delimiter: str | None = None, header: bool | None = None) -> CsvLayout:
     """The layout of a file from its first lines, but for what is given."""
     text = sample_lines(head)[:200] or [""]
     comments = _has_comments(text, delimiter)
@@ -69,7 +69,7 @@ def detect_layout(head: bytes, delimiter: str | None = None, header: bool | None
     if header is None:
         header = not any(cell.strip().lstrip("-").replace(".", "", 1).isdigit() for cell in first)
     columns = first if header else [str(i) for i in range(len(first))]
-    return Layout(delimiter, header, columns, comments, text[0] if header else None)
+    return CsvLayout(delimiter, header, columns, comments, text[0] if header else None)
 
 
 def sample_lines(sample: bytes) -> list[str]:
@@ -200,7 +200,7 @@ def _read_quoted(lines: TextLines, delimiter: str, width: int) -> tuple[list[lis
     return [each for each in found if isinstance(each, list) and len(each) == width], np.array(wrong, np.int64)
 
 
-def is_prose(found: Layout, lines: Sequence[str]) -> bool:
+def is_prose(found: CsvLayout, lines: Sequence[str]) -> bool:
     """Whether lines are sentences: many words, of which few are numbers and none names a column, or several in a cell.
 
     That as many blanks or commas are in each line is by chance.

@@ -25,7 +25,7 @@ from overlace.arrays.jit import Bools
 from overlace.errors import Unknown
 from overlace.ingest.content import asked_types, settle_content, types_in
 from overlace.ingest.events import Blocks, Format, Settled
-from overlace.ingest.fields import COMMON, OPTIONS, Column, in_lower_case, match_columns, settle_mapping
+from overlace.ingest.fields import COMMON, OPTIONS, FieldColumn, in_lower_case, match_columns, settle_mapping
 from overlace.ingest.lines import Faults, TextLines, read_lines
 from overlace.ingest.rows import HALF, Number, columns_of, read_parts
 from overlace.ingest.where import filter_columns, select_rows, settle_kinds
@@ -98,7 +98,7 @@ class Objects:
             guessed = each.field == "key" and "key" not in self.asked
             self.fields.setdefault(each.field, []).append(_unless_object(getter) if guessed else getter)
 
-    def _columns(self, names: Collection[str]) -> list[Column]:
+    def _columns(self, names: Collection[str]) -> list[FieldColumn]:
         """Those of some members that are fields, the best name of a field first, in whatever order they come."""
         asked = {field: [name for name in listed if name in names] for field, listed in self.asked.items()}
         found = match_columns(sorted(names), asked, in_lower_case)

@@ -31,7 +31,7 @@ WRITTEN = re.compile(
 
 
 @dataclass
-class Connection:
+class BridgeSection:
     """A bridge as it is being read."""
 
     name: str
@@ -70,11 +70,13 @@ def _names(texts: dict[Path, bytes]) -> dict[Path, str]:
     return {file: name if times[name] == 1 else by_file[file] for file, name in names.items()}
 
 
-def _read_file(file: Path, text: str, notes: list[str], includes: Includes) -> tuple[list[Listener], list[Connection]]:
+def _read_file(
+    file: Path, text: str, notes: list[str], includes: Includes
+) -> tuple[list[Listener], list[BridgeSection]]:
     """(listeners, connections) of one mosquitto.conf: a word, then its values, a line each."""
     listeners: list[Listener] = []
     default: dict[str, str] = {}
-    connections: list[Connection] = []
+    connections: list[BridgeSection] = []
     for where, word, value in _lines(file, text, notes, includes):
         if word == "listener":
             port, host = (*value.split(maxsplit=1), "", "")[:2]
@@ -83,7 +85,7 @@ def _read_file(file: Path, text: str, notes: list[str], includes: Includes) -> t
         elif word in ("port", "bind_address"):
             default[word] = str(port_of(value, where)) if word == "port" else value
         elif word == "connection":
-            connections.append(Connection((*value.split(), "")[0], where))  # Mosquitto takes the first word
+            connections.append(BridgeSection((*value.split(), "")[0], where))  # Mosquitto takes the first word
         elif connections and word in ("address", "addresses"):
             connections[-1].remotes += [_address(each, where) for each in value.split()]
         elif connections and word in ("remote_clientid", "clientid", "local_clientid"):

@@ -109,7 +109,11 @@ def satisfied_by(columns: Columns, predicates: Sequence[Filter]) -> Bools:
 
 
 def rank_predicates(
-    filters: Sequence[Filter], columns: Columns, predicates: Sequence[Filter], most: int = MOST, widest: int = WIDEST
+    filters: Sequence[Filter],
+    columns: Columns,
+    predicates: Sequence[Filter],
+    most: int = MOST,
+    widest: int = WIDEST,
 ) -> list[Filter]:
     """Predicates that take most false positives away, the best first; ties go to the one that comes first.
 

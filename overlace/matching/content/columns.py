@@ -23,7 +23,7 @@ NO_NUMBERS = np.empty(0, dtype=np.float64)
 NO_CODES = np.empty(0, dtype=np.int32)
 
 
-class Column(NamedTuple):
+class AttributeColumn(NamedTuple):
     """The values of one attribute."""
 
     type: Type
@@ -43,7 +43,7 @@ class Columns(NamedTuple):
     """Messages by their attributes."""
 
     rows: int
-    columns: Mapping[str, Column]
+    columns: Mapping[str, AttributeColumn]
 
     @classmethod
     def from_batch(cls, batch: pa.RecordBatch | pa.Table, names: Iterable[str] | None = None) -> Columns:
@@ -94,7 +94,7 @@ def attribute_type(kind: pa.DataType) -> Type | None:
     return None
 
 
-def _column(name: str, values: pa.Array | pa.ChunkedArray) -> Column | None:
+def _column(name: str, values: pa.Array | pa.ChunkedArray) -> AttributeColumn | None:
     """An Arrow column as an attribute; None if it is null throughout by its type."""
     kind = attribute_type(values.type)
     plain = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
@@ -113,10 +113,10 @@ def _column(name: str, values: pa.Array | pa.ChunkedArray) -> Column | None:
     if kind == "flag":
         values = values.cast(pa.uint8())
     numbers = values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    return Column(kind, numbers, NO_CODES, pa.array([], pa.string()))
+    return AttributeColumn(kind, numbers, NO_CODES, pa.array([], pa.string()))
 
 
-def _text_column(values: pa.Array) -> Column:
+def _text_column(values: pa.Array) -> AttributeColumn:
     if pa.types.is_string_view(values.type):
         values = values.cast(pa.string())
     if not pa.types.is_dictionary(values.type):
@@ -124,4 +124,4 @@ def _text_column(values: pa.Array) -> Column:
     elif values.dictionary.null_count or pc.count_distinct(values.dictionary).as_py() != len(values.dictionary):
         values = values.cast(values.type.value_type).dictionary_encode()  # words are distinct
     codes = values.indices.cast(pa.int32()).fill_null(-1).to_numpy(zero_copy_only=False)
-    return Column("text", NO_NUMBERS, np.asarray(codes, dtype=np.int32), values.dictionary.cast(pa.string()))
+    return AttributeColumn("text", NO_NUMBERS, np.asarray(codes, dtype=np.int32), values.dictionary.cast(pa.string()))

@@ -13,7 +13,7 @@ is none, the filter is a root again.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -34,13 +34,6 @@ from overlace.matching.content.filters import covers
 
 Word: TypeAlias = tuple[int, int]
 """A slot, and the number of a word that a filter asks for there."""
-
-
-class Inserted(NamedTuple):
-    """A filter that was added."""
-
-    id: int
-    replaced: list[int]  # the filters that were roots until it came
 
 
 class CoverIndex:
@@ -77,19 +70,19 @@ class CoverIndex:
         """Whether no other filter covers this one, nor equals it and came before."""
         return id in self._filters and id not in self._witness
 
-    def insert(self, filter: Filter) -> Inserted:
-        """Add a filter."""
+    def insert(self, filter: Filter) -> tuple[int, list[int]]:
+        """Add a filter: (its number, the filters that were roots until it came)."""
         entries = entries_of(filter, self._vocabulary)
         above = self._find_above(filter, entries)
         id = self._file(filter, entries)
         if len(above):
             self._put_under(id, int(above[0]))
-            return Inserted(id, [])
+            return id, []
         below = self._find_below(filter, entries).tolist()
         replaced = [each for each in below if each != id and each not in self._witness]
         for each in replaced:
             self._put_under(each, id)
-        return Inserted(id, replaced)
+        return id, replaced
 
     def remove(self, id: int) -> list[int]:
         """Take a filter out; the filters that have become roots by that, ascending."""

@@ -10,18 +10,18 @@ from overlace.arrays.csr import copy
 from overlace.arrays.jit import Bools, Ints, kernel
 from overlace.matching.content.bitmaps import ONE, Words, clear_bit, set_bit
 from overlace.matching.content.boxes import Boxes, Ints32
-from overlace.matching.content.rows import Rows
-from overlace.matching.content.segment import Groups, Segment
+from overlace.matching.content.rows import SlotRows
+from overlace.matching.content.segment import FilterGroups, Segment
 
 
-class Found(NamedTuple):
+class MatchedFilters(NamedTuple):
     """The filters of each message: ids[start[i]:start[i + 1]], ascending."""
 
     start: Ints
     ids: Ints32
 
 
-class Ways(NamedTuple):
+class PartRows(NamedTuple):
     """From messages to the parts of a segment."""
 
     column: Ints  # the columns of text by which filters are parted
@@ -36,7 +36,7 @@ for _bit in range(64):
 
 
 @kernel
-def look_up(segment: Segment, rows: Rows, ways: Ways, room: int) -> Found:
+def look_up(segment: Segment, rows: SlotRows, ways: PartRows, room: int) -> MatchedFilters:
     """The filters of a segment that each message matches; `room` is for how many ids there is room at first."""
     parts, messages = segment.parts, len(rows.number)
     start = np.zeros(messages + 1, np.int64)
@@ -73,11 +73,11 @@ def look_up(segment: Segment, rows: Rows, ways: Ways, room: int) -> Found:
             if begun > first and begun < free and ids[begun] < ids[begun - 1]:
                 ids[first:free].sort()
         start[i + 1] = free
-    return Found(start, ids[:free])  # room that is not used is not touched
+    return MatchedFilters(start, ids[:free])  # room that is not used is not touched
 
 
 @kernel
-def intersect(segment: Segment, rows: Rows, i: int, p: int, left: Words, term: Words) -> None:
+def intersect(segment: Segment, rows: SlotRows, i: int, p: int, left: Words, term: Words) -> None:
     """Leave in the bitmap `left` the filters of part p that message i matches."""
     parts, groups, bitmaps = segment.parts, segment.groups, segment.rows
     at, width = parts.word_start[p], parts.word_start[p + 1] - parts.word_start[p]
@@ -108,7 +108,7 @@ def narrow(left: Words, bitmaps: Words, at: int, width: int) -> None:
 
 
 @kernel
-def narrow_by_number(groups: Groups, bitmaps: Words, g: int, value: float, width: int, left: Words) -> None:
+def narrow_by_number(groups: FilterGroups, bitmaps: Words, g: int, value: float, width: int, left: Words) -> None:
     """Keep the filters whose range has the value, and that do not constrain the slot."""
     ranges = groups.ranges
     low, high = ranges.cut_start[g], ranges.cut_start[g + 1]
@@ -133,7 +133,7 @@ def narrow_by_number(groups: Groups, bitmaps: Words, g: int, value: float, width
 
 
 @kernel
-def clear_holes(groups: Groups, g: int, value: float, left: Words) -> None:
+def clear_holes(groups: FilterGroups, g: int, value: float, left: Words) -> None:
     """Take out the filters that leave out a value."""
     if groups.hole_start[g] < groups.hole_start[g + 1]:
         own = groups.hole[groups.hole_start[g] : groups.hole_start[g + 1]]
@@ -145,7 +145,7 @@ def clear_holes(groups: Groups, g: int, value: float, left: Words) -> None:
 
 @kernel
 def narrow_by_text(
-    groups: Groups, bitmaps: Words, g: int, rows: Rows, text: int, width: int, left: Words, term: Words
+    groups: FilterGroups, bitmaps: Words, g: int, rows: SlotRows, text: int, width: int, left: Words, term: Words
 ) -> None:
     """Keep the filters that ask for the text or for a pattern that it has, and that do not constrain the slot."""
     copy(bitmaps[groups.row[g] : groups.row[g] + width], term)
@@ -161,7 +161,7 @@ def narrow_by_text(
 
 
 @kernel
-def add_code(groups: Groups, bitmaps: Words, g: int, code: int, width: int, term: Words) -> None:
+def add_code(groups: FilterGroups, bitmaps: Words, g: int, code: int, width: int, term: Words) -> None:
     """Add the filters that ask for a code."""
     first, last = groups.code_start[g], groups.code_start[g + 1]
     c = first + np.searchsorted(groups.code[first:last], code)
@@ -190,7 +190,7 @@ def read_bits(left: Words, width: int, names: Ints32, first: int, ids: Ints32, f
 
 
 @kernel
-def holds(boxes: Boxes, f: int, rows: Rows, i: int) -> bool:
+def holds(boxes: Boxes, f: int, rows: SlotRows, i: int) -> bool:
     """Whether message i matches filter f, constraint by constraint."""
     for e in range(boxes.start[f], boxes.start[f + 1]):
         slot = boxes.slot[e]
@@ -207,7 +207,7 @@ def holds(boxes: Boxes, f: int, rows: Rows, i: int) -> bool:
 
 
 @kernel
-def has_code(rows: Rows, text: int, code: int) -> bool:
+def has_code(rows: SlotRows, text: int, code: int) -> bool:
     """Whether a distinct text is the word, or has the pattern, of a code."""
     if code >= 0:
         return bool(rows.word[text] == code)
@@ -230,7 +230,7 @@ def in_hole(boxes: Boxes, e: int, value: float) -> bool:
 
 
 @kernel
-def scan(boxes: Boxes, kept: Bools, rows: Rows) -> Found:
+def scan(boxes: Boxes, kept: Bools, rows: SlotRows) -> MatchedFilters:
     """The filters that each message matches, by checking every one."""
     start = np.zeros(len(rows.number) + 1, np.int64)
     ids = np.empty(64 + len(boxes.ids), np.int32)
@@ -245,11 +245,11 @@ def scan(boxes: Boxes, kept: Bools, rows: Rows) -> Found:
                 ids[free] = boxes.ids[f]
                 free += 1
         start[i + 1] = free
-    return Found(start, ids[:free].copy())
+    return MatchedFilters(start, ids[:free].copy())
 
 
 @kernel
-def merge(left: Found, right: Found) -> Found:
+def merge(left: MatchedFilters, right: MatchedFilters) -> MatchedFilters:
     """The filters of each message from two disjoint sets."""
     start = left.start + right.start
     ids = np.empty(start[-1], np.int32)
@@ -262,4 +262,4 @@ def merge(left: Found, right: Found) -> Found:
             else:
                 ids[k] = right.ids[b]
                 b += 1
-    return Found(start, ids)
+    return MatchedFilters(start, ids)

@@ -19,8 +19,8 @@ from overlace.errors import Unknown
 from overlace.matching.content.boxes import NO_BOXES, Boxes, Vocabulary, concatenate, encode, take
 from overlace.matching.content.columns import Columns
 from overlace.matching.content.constraints import Filter
-from overlace.matching.content.lookup import Found, Ways, look_up, merge, scan
-from overlace.matching.content.rows import Distinct, Reader, Rows
+from overlace.matching.content.lookup import MatchedFilters, PartRows, look_up, merge, scan
+from overlace.matching.content.rows import Distinct, Reader, SlotRows
 from overlace.matching.content.segment import KEY, Segment, build, bytes_of, drop
 
 TAIL = 256
@@ -92,7 +92,7 @@ class Matcher:
                 return
         raise Unknown("filter", str(id), [])
 
-    def match(self, columns: Columns) -> Found:
+    def match(self, columns: Columns) -> MatchedFilters:
         """The filters that each message matches: ids[start[i]:start[i + 1]] for message i, ascending."""
         reader = self._reader = self._reader or Reader(self._vocabulary)
         distinct = reader.distinct(columns)
@@ -103,10 +103,10 @@ class Matcher:
             return pieces[0]
         counts = [np.diff(each.start) for each in pieces]
         start = np.concatenate([[0], np.cumsum(np.concatenate([np.empty(0, np.int64), *counts]))])
-        return Found(start, np.concatenate([np.empty(0, np.int32), *(each.ids for each in pieces)]))
+        return MatchedFilters(start, np.concatenate([np.empty(0, np.int32), *(each.ids for each in pieces)]))
 
-    def _match(self, rows: Rows, ways: list[Ways], tail: Boxes | None) -> Found:
-        found = Found(np.zeros(len(rows.number) + 1, np.int64), np.empty(0, np.int32))
+    def _match(self, rows: SlotRows, ways: list[PartRows], tail: Boxes | None) -> MatchedFilters:
+        found = MatchedFilters(np.zeros(len(rows.number) + 1, np.int64), np.empty(0, np.int32))
         for k, (segment, way) in enumerate(zip(self._segments, ways, strict=True)):
             room = int(1.25 * self._dense * len(rows.number)) + len(segment.kept)
             own = look_up(segment, rows, way, room)
@@ -142,10 +142,10 @@ def _kept(segment: Segment) -> Boxes:
     return segment.boxes if segment.kept.all() else take(segment.boxes, np.flatnonzero(segment.kept))
 
 
-def _find_ways(segment: Segment, distinct: Distinct, reader: Reader) -> Ways:
+def _find_ways(segment: Segment, distinct: Distinct, reader: Reader) -> PartRows:
     key = segment.parts.key
     wanted = distinct.slot * KEY + distinct.word
     part = np.searchsorted(key, wanted)
     part[part == len(key)] = 0
     part[(key[part] != wanted) | (distinct.word < 0)] = 0
-    return Ways(reader.column[np.unique(key[1:] // KEY)], part.astype(np.int32))
+    return PartRows(reader.column[np.unique(key[1:] // KEY)], part.astype(np.int32))

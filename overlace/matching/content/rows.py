@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from overlace.arrays.jit import Bools, Floats, Ints, by_address
 from overlace.matching.content.boxes import Ints32, Vocabulary
-from overlace.matching.content.columns import Column, Columns
+from overlace.matching.content.columns import AttributeColumn, Columns
 from overlace.matching.content.patterns import Patterns, encode_patterns, encode_strings, find_patterns
 from overlace.matching.content.sets import Texts
 
@@ -21,7 +21,7 @@ CELLS = 1 << 17
 
 
 @by_address
-class Rows(NamedTuple):
+class SlotRows(NamedTuple):
     """Messages in the slots of filters."""
 
     is_text: Bools  # of each slot
@@ -82,7 +82,7 @@ class Reader:
             first,
         )
 
-    def read(self, columns: Columns, distinct: Distinct) -> Iterator[Rows]:
+    def read(self, columns: Columns, distinct: Distinct) -> Iterator[SlotRows]:
         """The messages, so many at a time that they stay small."""
         step = max(64, CELLS // max(1, len(self.slots)))
         for begin in range(0, columns.rows, step):
@@ -100,15 +100,15 @@ class Reader:
                     number[:, self.column[slot]] = np.where(_absent(column, begin, end), np.nan, 0.0)
                 else:
                     number[:, self.column[slot]] = column.numbers[begin:end]
-            yield Rows(self.is_text, self.column, number, text, *distinct[1:4])
+            yield SlotRows(self.is_text, self.column, number, text, *distinct[1:4])
 
-    def _column(self, columns: Columns, slot: int) -> Column | None:
+    def _column(self, columns: Columns, slot: int) -> AttributeColumn | None:
         """The attribute of a slot, if the messages have it in the slot's type."""
         name, kind = self.slots[slot]
         column = columns.columns.get(name)
         return column if column is not None and kind in ("any", column.type) else None
 
-    def _words(self, column: Column) -> Ints32:
+    def _words(self, column: AttributeColumn) -> Ints32:
         """The number of each distinct text of a column in the filters' words, -1 if none has it."""
         known = self.vocabulary.words
         if len(column.words) < len(known):
@@ -116,7 +116,7 @@ class Reader:
         numbers = pc.index_in(column.words, value_set=pa.array(list(known), pa.string()))
         return np.asarray(numbers.fill_null(-1).to_numpy(), np.int32)
 
-    def _patterns(self, slot: int, column: Column) -> tuple[Ints, Ints32]:
+    def _patterns(self, slot: int, column: AttributeColumn) -> tuple[Ints, Ints32]:
         """(start, pattern): the patterns that each distinct text of a column has."""
         if slot not in self.patterns:
             return np.zeros(len(column.words) + 1, np.int64), np.empty(0, np.int32)
@@ -125,5 +125,5 @@ class Reader:
         return start, numbers[found]
 
 
-def _absent(column: Column, begin: int, end: int) -> Bools:
+def _absent(column: AttributeColumn, begin: int, end: int) -> Bools:
     return column.codes[begin:end] < 0 if column.type == "text" else np.isnan(column.numbers[begin:end])

@@ -45,7 +45,7 @@ class Parts(NamedTuple):
     group_start: Ints  # groups group_start[p]:group_start[p + 1] are those of part p
 
 
-class Groups(NamedTuple):
+class FilterGroups(NamedTuple):
     """The filters of a part that constrain a slot. Members are positions in their part."""
 
     slot: Ints32
@@ -67,7 +67,7 @@ class Segment(NamedTuple):
 
     boxes: Boxes
     parts: Parts
-    groups: Groups
+    groups: FilterGroups
     rows: Words  # bitmaps
     alive: Words  # the filters of each part that are not removed, as bitmaps
     kept: Bools  # the same for each box
@@ -131,7 +131,7 @@ def _members(boxes: Boxes, entry: Ints, part: Ints, place: Ints32) -> Members:
     return Members(entry, place[entry], np.append(begin, len(entry)), own[begin], slot[begin])
 
 
-def _groups(boxes: Boxes, members: Members, parts: Parts, text_slots: Bools) -> tuple[Groups, Words]:
+def _groups(boxes: Boxes, members: Members, parts: Parts, text_slots: Bools) -> tuple[FilterGroups, Words]:
     """(groups, rows)."""
     count = np.diff(members.start)
     width = np.diff(parts.word_start)[members.part]
@@ -163,7 +163,7 @@ def _groups(boxes: Boxes, members: Members, parts: Parts, text_slots: Bools) -> 
 
     hole_start, hole, hole_member = _holes(boxes, members, owner)
     code_start = np.searchsorted(code_group, np.arange(len(count) + 1))
-    groups = Groups(
+    groups = FilterGroups(
         members.slot, row, ranges, hole_start, hole, hole_member,
         code_start, code[first], code_row, list_start, list_member,
     )  # fmt: skip

@@ -24,7 +24,7 @@ from overlace.limits import option
 from overlace.model import Observation, Plan, Progress
 from overlace.planners.channels.book import Book, book_of
 from overlace.planners.channels.changes import shift
-from overlace.planners.channels.draft import Round, can_draft, copy_cut, empty_draft, search, within_limits
+from overlace.planners.channels.draft import CoolingRound, can_draft, copy_cut, empty_draft, search, within_limits
 from overlace.planners.channels.merging import merge_by_prices
 from overlace.planners.channels.moves import polish, received, saved_by, survey
 from overlace.planners.channels.partition import Partition, draw, new_channel, partition_of
@@ -37,7 +37,7 @@ HOT, COLD = 0.1, 0.1  # temperature at the start of a round, in messages receive
 CHEAP, DEAR = 0.25, 0.8  # price of a connection beyond a limit, in messages received per combination
 
 
-class Piece(NamedTuple):
+class CoolingPiece(NamedTuple):
     """Moves that are drawn while it cools from `hot` to hot x cooling."""
 
     moves: int
@@ -74,7 +74,7 @@ class Anneal(ChannelPlanner):
         moves = self.sweeps * len(offered) if hot > 0 else 0  # where nothing is received, nothing can be saved
         for piece in range(PIECES if moves else 0):
             share = moves // PIECES + (1 if piece < moves % PIECES else 0)
-            cooling = Piece(share, hot * 100.0 ** (-piece / PIECES), 100.0 ** (-1 / PIECES))
+            cooling = CoolingPiece(share, hot * 100.0 ** (-piece / PIECES), 100.0 ** (-1 / PIECES))
             anneal(book, now, offered, cooling, best, saved)
             if progress:
                 progress(0.9 * (piece + 1) / PIECES, f"{saved[1]:,} messages fewer than at the start")
@@ -91,7 +91,7 @@ class Anneal(ChannelPlanner):
             if unit == 0:
                 break
             hot = HOT * self.heat * unit
-            cooling = Round(self.sweeps * len(offered), hot, hot * COLD, CHEAP * unit, DEAR * unit)
+            cooling = CoolingRound(self.sweeps * len(offered), hot, hot * COLD, CHEAP * unit, DEAR * unit)
             copy_cut(book, now, draft)
             search(book, now, draft, cooling, 0, cooling.length)
             other = within_limits(book, now, draft)
@@ -103,7 +103,7 @@ class Anneal(ChannelPlanner):
 
 
 @kernel
-def anneal(book: Book, now: Partition, offered: Ints, piece: Piece, best: Ints, saved: Ints) -> None:
+def anneal(book: Book, now: Partition, offered: Ints, piece: CoolingPiece, best: Ints, saved: Ints) -> None:
     """Draw moves while it cools, and remember the best cut; saved is D saved so far, and by the best cut."""
     resolution = 1 << 30
     for n in range(piece.moves):

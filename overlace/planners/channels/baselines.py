@@ -54,7 +54,7 @@ import numpy as np
 from overlace.arrays.jit import Bools, Floats, Ints, kernel
 from overlace.model import Observation, Plan, Progress
 from overlace.planners.channels.book import Book, book_of
-from overlace.planners.channels.cells import CellPlanner, Cells, Table, spread, table_of, within_limits
+from overlace.planners.channels.cells import CellPlanner, Cells, CellTable, spread, table_of, within_limits
 from overlace.planners.channels.changes import shift
 from overlace.planners.channels.merging import merge_down
 from overlace.planners.channels.moves import saved_by, survey
@@ -213,7 +213,7 @@ class NoLoss(ChannelPlanner):
 
 
 @kernel
-def merge_without_waste(table: Table, present: Ints) -> Ints:
+def merge_without_waste(table: CellTable, present: Ints) -> Ints:
     """The group of each row after all merges that waste nothing, those that save most connections first."""
     n = len(table.meets)
     meets, subscribers = table.meets.copy(), table.subscribers.copy()
@@ -249,7 +249,7 @@ def merge_without_waste(table: Table, present: Ints) -> Ints:
 
 
 @kernel
-def saved_for_nothing(table: Table, meets: Bools, subscribers: Floats, present: Ints, c: int, d: int) -> int:
+def saved_for_nothing(table: CellTable, meets: Bools, subscribers: Floats, present: Ints, c: int, d: int) -> int:
     """Connections of publishers that a merge of two groups saves; -1: it would waste something."""
     saved = 0
     for t in range(len(table.messages)):

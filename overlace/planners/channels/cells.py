@@ -40,7 +40,7 @@ class Cells(NamedTuple):
     offered: Ints  # the places of the offered combinations in the book
 
 
-class Table(NamedTuple):
+class CellTable(NamedTuple):
     """Cells or groups of cells, a row each, as kernels that look at all pairs take them."""
 
     meets: Bools  # (row, type): whether the type offers something of it
@@ -48,7 +48,7 @@ class Table(NamedTuple):
     messages: Floats  # of each type
 
 
-def table_of(cells: Cells, messages: Ints) -> Table:
+def table_of(cells: Cells, messages: Ints) -> CellTable:
     """One row for each offered combination; refuses more than all pairs of can be looked at."""
     book, n, types = cells.book, len(cells.offered), len(cells.book.attributes)
     if n > MOST_CELLS:
@@ -60,7 +60,7 @@ def table_of(cells: Cells, messages: Ints) -> Table:
     place[cells.offered] = np.arange(n)
     meets = np.zeros((n, types), dtype=np.bool_)
     meets[place[book.offered], np.repeat(np.arange(types), np.diff(book.start))] = True
-    return Table(meets, book.weight[cells.offered].astype(np.float64), messages.astype(np.float64))
+    return CellTable(meets, book.weight[cells.offered].astype(np.float64), messages.astype(np.float64))
 
 
 def spread(cells: Cells, groups: Ints) -> Ints:

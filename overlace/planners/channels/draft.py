@@ -45,7 +45,7 @@ class Draft(NamedTuple):
     counts: Ints  # places to give out, draws, marks
 
 
-class Round(NamedTuple):
+class CoolingRound(NamedTuple):
     """How a round of moves cools: temperature and price go from the first to the second, both in traffic."""
 
     length: int  # moves
@@ -155,7 +155,7 @@ def follow(book: Book, now: Partition, draft: Draft, t: int, messages: int) -> N
 
 
 @kernel
-def search(book: Book, now: Partition, draft: Draft, round: Round, first: int, last: int) -> None:
+def search(book: Book, now: Partition, draft: Draft, round: CoolingRound, first: int, last: int) -> None:
     """Make the moves from first up to, without, last of a round.
 
     A combination is drawn, then a channel that somebody who offers it is in, or a new one.

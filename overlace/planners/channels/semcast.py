@@ -27,7 +27,7 @@ from overlace.arrays.jit import Floats, Ints, kernel
 from overlace.limits import option
 from overlace.model import Observation, Offers, Plan, Progress
 from overlace.planners.channels.book import Book, book_of
-from overlace.planners.channels.cells import Cells, Table, relieved, spread, table_of
+from overlace.planners.channels.cells import Cells, CellTable, relieved, spread, table_of
 from overlace.planners.channels.merging import merge_while_it_saves
 from overlace.planners.channels.steps import ChannelPlanner, plan_to
 
@@ -70,7 +70,7 @@ class SemCast(ChannelPlanner):
             progress(0.9, f"{len(np.unique(channel[channel >= 0])):,} channels")
         return plan_to(self, observation, seed, book, channel, progress, limited=self.connections == "keep")
 
-    def weigh(self, table: Table, channel: Ints) -> float:
+    def weigh(self, table: CellTable, channel: Ints) -> float:
         """What a cut costs in the window: messages sent into channels, and traffic received."""
         _, at = np.unique(channel, return_inverse=True)
         groups = collapse(table, at.astype(np.int64))
@@ -99,17 +99,17 @@ def matched_in_window(book: Book, offers: Offers, window: int) -> Ints:
     return messages
 
 
-def collapse(table: Table, group: Ints) -> Table:
+def collapse(table: CellTable, group: Ints) -> CellTable:
     """The table of groups of rows, numbered from 0."""
     count = int(group.max()) + 1
     meets = np.zeros((count, table.meets.shape[1]), dtype=np.bool_)
     np.logical_or.at(meets, group, table.meets)
     subscribers = np.zeros(count)
     np.add.at(subscribers, group, table.subscribers)
-    return Table(meets, subscribers, table.messages)
+    return CellTable(meets, subscribers, table.messages)
 
 
-def merge_groups(table: Table, group: Ints, sending: float) -> Ints:
+def merge_groups(table: CellTable, group: Ints, sending: float) -> Ints:
     """The group of each row after merges of groups that save more sending than they add waste."""
     _, at = np.unique(group, return_inverse=True)
     groups = collapse(table, at.astype(np.int64))
@@ -117,7 +117,7 @@ def merge_groups(table: Table, group: Ints, sending: float) -> Ints:
     return np.asarray(into[at], dtype=np.int64)
 
 
-def join_hierarchies(combination: Ints, table: Table, sending: float) -> Ints:
+def join_hierarchies(combination: Ints, table: CellTable, sending: float) -> Ints:
     """The group of each of the ascending combinations: that of the one it hangs below, where one channel is cheaper."""
     matched = table.meets @ table.messages
     sizes = np.array([int(mask).bit_count() for mask in combination.tolist()])

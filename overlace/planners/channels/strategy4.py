@@ -33,8 +33,8 @@ from overlace.model import Observation
 from overlace.planners.channels.book import Book
 from overlace.planners.channels.changes import shift
 from overlace.planners.channels.draft import (
+    CoolingRound,
     Draft,
-    Round,
     can_draft,
     copy_cut,
     empty_draft,
@@ -59,7 +59,7 @@ from overlace.planners.channels.steps import kept_ids
 SWEEPS = 100  # moves of a round of the draft, for each combination
 HOT, COLD = 0.1, 0.03  # temperature at the start and the end of a round, in messages received per combination
 CHEAP, DEAR = 0.25, 0.8  # price of a connection beyond a limit, likewise
-NO_ROUND = Round(0, 1.0, 1.0, 1.0, 1.0)
+NO_ROUND = CoolingRound(0, 1.0, 1.0, 1.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Strategy4(Joining):
         return Drafting(observation, seed, self)
 
 
-class Effort(NamedTuple):
+class RedraftEffort(NamedTuple):
     """What is tried at a join or leave."""
 
     local: int  # moves of combinations in use
@@ -101,7 +101,7 @@ class Drafting(Online):
     def __init__(self, observation: Observation, seed: int, planner: Strategy4) -> None:
         super().__init__(observation, seed, join_rows, tracked=True, leave=leave_row)
         drafted = planner.drafted if can_draft(self.book) else 0
-        self.effort, self.hysteresis = Effort(planner.effort, drafted, 0), planner.hysteresis
+        self.effort, self.hysteresis = RedraftEffort(planner.effort, drafted, 0), planner.hysteresis
         self.draft, self.round = empty_draft(self.book, seed, kept=drafted > 0), NO_ROUND
         self._options = (self.draft, self.round, self.effort)
 
@@ -131,14 +131,14 @@ class Drafting(Online):
         self.effort = self.effort._replace(made=made)
         self._options = (self.draft, self.round, self.effort)
 
-    def _begin(self) -> Round:
+    def _begin(self) -> CoolingRound:
         """A round that starts from the cut in use."""
         held = int(self.now.counts[HELD])
         unit = received(self.now) / max(held, 1)
         if unit == 0:
             return NO_ROUND
         copy_cut(self.book, self.now, self.draft)
-        return Round(SWEEPS * held, HOT * unit, COLD * unit, CHEAP * unit, DEAR * unit)
+        return CoolingRound(SWEEPS * held, HOT * unit, COLD * unit, CHEAP * unit, DEAR * unit)
 
     def _take(self) -> None:
         """Repair and polish the draft, and go over to it if that saves enough."""
@@ -151,7 +151,7 @@ class Drafting(Online):
 
 @kernel
 def join_rows(
-    book: Book, now: Partition, kinds: Ints, messages: Ints, draft: Draft, round: Round, effort: Effort
+    book: Book, now: Partition, kinds: Ints, messages: Ints, draft: Draft, round: CoolingRound, effort: RedraftEffort
 ) -> None:
     """Let publishers join one after the other."""
     made = effort.made
@@ -172,7 +172,9 @@ def join_rows(
 
 
 @kernel
-def leave_row(book: Book, now: Partition, kind: int, messages: int, draft: Draft, round: Round, effort: Effort) -> None:
+def leave_row(
+    book: Book, now: Partition, kind: int, messages: int, draft: Draft, round: CoolingRound, effort: RedraftEffort
+) -> None:
     """Let a publisher go."""
     leave(book, now, kind, messages, True)
     log = np.empty((4 * len(book.combination) + 64, 4), dtype=np.int64)

@@ -28,8 +28,8 @@ from overlace.arrays.draws import draw, draw_below, drawing
 from overlace.arrays.jit import Floats, Ints, by_address, kernel
 from overlace.planners.dissemination.baselines import grow_by_bound, grow_compact
 from overlace.planners.dissemination.moves import (
+    PeerTree,
     Prices,
-    Tree,
     below_price,
     grow,
     set_prices,
@@ -38,7 +38,7 @@ from overlace.planners.dissemination.moves import (
     try_insert,
     try_rehang,
 )
-from overlace.planners.dissemination.problem import Problem, find_arrivals, is_met, make_problem
+from overlace.planners.dissemination.problem import TreeProblem, find_arrivals, is_met, make_problem
 
 NEAR = 24
 """Peers nearby of which one is often the new parent."""
@@ -50,7 +50,7 @@ HARDLY = 1e-7
 """What a move must save to count as one that helps."""
 
 
-class Cooling(NamedTuple):
+class PriceSchedule(NamedTuple):
     """How many moves are drawn, while what one may cost falls from one price to another.
 
     Where `hot` is 0 it climbs: a move must save more than `cold`.
@@ -62,7 +62,7 @@ class Cooling(NamedTuple):
 
 
 @by_address
-class Known(NamedTuple):
+class SearchTables(NamedTuple):
     """What does not change while a tree is searched."""
 
     prices: Prices
@@ -77,16 +77,16 @@ def list_near(delay: Floats, few: int = NEAR) -> Ints:
     return np.ascontiguousarray(np.argsort(apart, axis=1, kind="stable")[:, : max(1, min(few, n - 1))])
 
 
-def improve(problem: Problem, parent: Ints, cooling: Cooling, seed: int) -> Ints:
+def improve(problem: TreeProblem, parent: Ints, cooling: PriceSchedule, seed: int) -> Ints:
     """The parents of the best tree met from another on."""
     tree = grow(problem.delay, problem.degree, parent, problem.root)
     others = np.flatnonzero(np.arange(len(parent)) != problem.root)
-    known = Known(set_prices(problem), list_near(problem.delay), others)
+    known = SearchTables(set_prices(problem), list_near(problem.delay), others)
     found: Ints = anneal(tree, known, problem.root, cooling, drawing(seed))
     return found
 
 
-def climb(problem: Problem, parent: Ints, sweeps: int) -> Ints:
+def climb(problem: TreeProblem, parent: Ints, sweeps: int) -> Ints:
     """The parents of a tree that no single move improves, or that so many sweeps over all pairs have led to."""
     tree = grow(problem.delay, problem.degree, parent, problem.root)
     prices = set_prices(problem)
@@ -97,7 +97,7 @@ def climb(problem: Problem, parent: Ints, sweeps: int) -> Ints:
 
 
 @kernel
-def sweep(t: Tree, c: Prices) -> bool:
+def sweep(t: PeerTree, c: Prices) -> bool:
     """Try every move of every peer once; whether one was made."""
     n = len(t.parent)
     changed = False
@@ -117,7 +117,7 @@ def sweep(t: Tree, c: Prices) -> bool:
 
 
 @kernel
-def anneal(t: Tree, known: Known, root: int, cooling: Cooling, random: Ints) -> Ints:
+def anneal(t: PeerTree, known: SearchTables, root: int, cooling: PriceSchedule, random: Ints) -> Ints:
     """Draw moves while it cools; the parents of the best tree met."""
     cost = below_price(t, known.prices, root)
     best = cost
@@ -137,7 +137,7 @@ def anneal(t: Tree, known: Known, root: int, cooling: Cooling, random: Ints) -> 
 
 
 @kernel
-def draw_move(t: Tree, known: Known, most: float, random: Ints) -> float:
+def draw_move(t: PeerTree, known: SearchTables, most: float, random: Ints) -> float:
     """Draw a subscriber and a parent for it, and make the move that fits if it adds at most so much to the cost."""
     c, many = known.prices, len(known.members)
     v = known.members[draw_below(random, many)]
@@ -179,7 +179,7 @@ def arrange(delay: Any, bound: Any, degree: Any, root: int = 0, seed: int = 0) -
     return arrange_problem(make_problem(delay, bound, degree, root), seed)
 
 
-def arrange_problem(problem: Problem, seed: int = 0, draws: int | None = None) -> Ints:
+def arrange_problem(problem: TreeProblem, seed: int = 0, draws: int | None = None) -> Ints:
     """The same for a problem that was checked; `draws` moves are tried, or as many as suit its size."""
     peers = len(problem.bound)
     starts = [grow_by_bound(problem), grow_compact(problem)]
@@ -188,10 +188,10 @@ def arrange_problem(problem: Problem, seed: int = 0, draws: int | None = None) -
     start = min(starts, key=lambda parent: price_tree(problem, parent))
     tries = min(max(EACH * peers, LEAST), MOST) if draws is None else draws
     if peers > SMALL:
-        return improve(problem, start, Cooling(tries, 0.0, 0.0), seed)
+        return improve(problem, start, PriceSchedule(tries, 0.0, 0.0), seed)
     best, price = start, price_tree(problem, start)
     for run, hot in enumerate(HOT):
-        cooling = Cooling(tries // len(HOT), hot, COLD)
+        cooling = PriceSchedule(tries // len(HOT), hot, COLD)
         found = improve(problem, start, cooling, len(HOT) * seed + run)
         if peers <= SWEPT:
             found = climb(problem, found, SWEEPS)
@@ -202,7 +202,7 @@ def arrange_problem(problem: Problem, seed: int = 0, draws: int | None = None) -
     return best
 
 
-def price_tree(problem: Problem, parent: Ints) -> tuple[int, float]:
+def price_tree(problem: TreeProblem, parent: Ints) -> tuple[int, float]:
     """What a tree is judged by: bounds missed that could be met, then the sum of arrivals in milliseconds."""
     arrival, prices = find_arrivals(problem, parent), set_prices(problem)
     missed = (prices.worth > 0) & ~is_met(problem, arrival)

@@ -13,11 +13,11 @@ from __future__ import annotations
 import numpy as np
 
 from overlace.arrays.jit import Bools, Floats, Ints, kernel
-from overlace.planners.dissemination.moves import Tree, hang, plant
-from overlace.planners.dissemination.problem import TINY, Problem, find_shortest
+from overlace.planners.dissemination.moves import PeerTree, hang, plant
+from overlace.planners.dissemination.problem import TINY, TreeProblem, find_shortest
 
 
-def grow_by_bound(problem: Problem) -> Ints:
+def grow_by_bound(problem: TreeProblem) -> Ints:
     """The parents of a tree that peers join in the order of their bounds, the possible ones first."""
     reach = find_shortest(problem.delay, problem.root)
     never = reach > problem.bound + TINY
@@ -27,29 +27,29 @@ def grow_by_bound(problem: Problem) -> Ints:
     return tree.parent
 
 
-def grow_compact(problem: Problem) -> Ints:
+def grow_compact(problem: TreeProblem) -> Ints:
     """The parents of a tree that the peer which can be reached earliest joins next, those in time first."""
     return grow_nearest(problem, (True, True))
 
 
-def grow_shortest(problem: Problem) -> Ints:
+def grow_shortest(problem: TreeProblem) -> Ints:
     """The parents of a shortest-path tree under the degree limits."""
     return grow_nearest(problem, (True, False))
 
 
-def grow_spanning(problem: Problem) -> Ints:
+def grow_spanning(problem: TreeProblem) -> Ints:
     """The parents of a minimum spanning tree, grown from the root under the degree limits."""
     return grow_nearest(problem, (False, False))
 
 
-def grow_nearest(problem: Problem, rule: tuple[bool, bool]) -> Ints:
+def grow_nearest(problem: TreeProblem, rule: tuple[bool, bool]) -> Ints:
     """The parents of a tree that the nearest peer joins next: by arrival or by the link, those in time first or not."""
     tree = plant(problem.delay, problem.degree, problem.root)
     join_nearest(tree, problem.root, problem.bound, rule)
     return tree.parent
 
 
-def make_star(problem: Problem) -> Ints:
+def make_star(problem: TreeProblem) -> Ints:
     """Everybody below the root: no tree is faster, and the root's degree limit is broken. A control."""
     parent = np.full(len(problem.bound), problem.root, dtype=np.int64)
     parent[problem.root] = -1
@@ -57,7 +57,7 @@ def make_star(problem: Problem) -> Ints:
 
 
 @kernel
-def find_parent(t: Tree, inside: Bools, v: int) -> int:
+def find_parent(t: PeerTree, inside: Bools, v: int) -> int:
     """The peer with a free place that brings v the message earliest; -1: nobody has one."""
     best, least = -1, np.inf
     for p in range(len(inside)):
@@ -67,7 +67,7 @@ def find_parent(t: Tree, inside: Bools, v: int) -> int:
 
 
 @kernel
-def join(t: Tree, inside: Bools, v: int, p: int, left: Ints) -> None:
+def join(t: PeerTree, inside: Bools, v: int, p: int, left: Ints) -> None:
     """Let v join below p; left counts free places, peers outside, and those of them that can have children."""
     hang(t, v, p)
     t.arrival[v] = t.arrival[p] + t.delay[p, v]
@@ -78,7 +78,7 @@ def join(t: Tree, inside: Bools, v: int, p: int, left: Ints) -> None:
 
 
 @kernel
-def count_left(t: Tree, inside: Bools) -> Ints:
+def count_left(t: PeerTree, inside: Bools) -> Ints:
     """Free places, peers outside, and those of them that can have children."""
     left = np.zeros(3, dtype=np.int64)
     for v in range(len(inside)):
@@ -91,13 +91,13 @@ def count_left(t: Tree, inside: Bools) -> Ints:
 
 
 @kernel
-def would_block(t: Tree, v: int, left: Ints) -> bool:
+def would_block(t: PeerTree, v: int, left: Ints) -> bool:
     """Whether v would take the last free place while others who could offer some are outside."""
     return bool(t.degree[v] == 0 and left[0] == 1 and left[2] > 0)
 
 
 @kernel
-def join_in_order(t: Tree, order: Ints, bound: Floats) -> None:
+def join_in_order(t: PeerTree, order: Ints, bound: Floats) -> None:
     """Let peers join one after the other; those who would be late, or block others, come in a second round."""
     inside = np.isfinite(t.arrival)
     left = count_left(t, inside)
@@ -111,7 +111,7 @@ def join_in_order(t: Tree, order: Ints, bound: Floats) -> None:
 
 
 @kernel
-def join_nearest(t: Tree, root: int, bound: Floats, rule: tuple[bool, bool]) -> None:
+def join_nearest(t: PeerTree, root: int, bound: Floats, rule: tuple[bool, bool]) -> None:
     """Let the nearest peer outside join until all have: by arrival or by the link alone, those in time first or not."""
     by_arrival, timely = rule
     n = len(bound)

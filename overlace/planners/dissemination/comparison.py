@@ -25,7 +25,7 @@ from overlace.planners.dissemination.baselines import (
     make_star,
 )
 from overlace.planners.dissemination.exact import MOST, find_optimum
-from overlace.planners.dissemination.problem import Measures, Problem, find_arrivals, has_bound, is_met, measure
+from overlace.planners.dissemination.problem import Measures, TreeProblem, find_arrivals, has_bound, is_met, measure
 from overlace.planners.dissemination.upper import Ceiling, bound_met
 
 ARRANGED, STAR, OPTIMUM = "arranged", "star (control)", "exact optimum"
@@ -51,12 +51,12 @@ class Compared(NamedTuple):
         return self.ceiling.most / bounds if bounds else 1.0
 
 
-def compare(problem: Problem, seed: int = 0) -> Compared:
+def compare(problem: TreeProblem, seed: int = 0) -> Compared:
     """Arrange a tree, and grow the others."""
     return compare_with(problem, arrange_problem(problem, seed))
 
 
-def add_optimum(problem: Problem, found: Compared) -> Compared:
+def add_optimum(problem: TreeProblem, found: Compared) -> Compared:
     """The same with the exact optimum, where there are few enough peers to look at every tree."""
     if len(problem.bound) > MOST:
         return found
@@ -66,7 +66,7 @@ def add_optimum(problem: Problem, found: Compared) -> Compared:
     )
 
 
-def compare_with(problem: Problem, parent: Ints) -> Compared:
+def compare_with(problem: TreeProblem, parent: Ints) -> Compared:
     """A tree that is there, and the others."""
     trees = {ARRANGED: parent} | {name: grow(problem) for name, grow in RIVALS.items()}
     measures = {name: measure(problem, each) for name, each in trees.items()}
@@ -81,7 +81,7 @@ def measure_again(delay: Floats, sigma: float, seed: int) -> Floats:
     return noise
 
 
-class Kept(NamedTuple):
+class BoundShares(NamedTuple):
     """What a tree promised on the delays it was planned on, and what holds on later ones; shares of all bounds."""
 
     promised: float
@@ -89,26 +89,19 @@ class Kept(NamedTuple):
     held: float  # share of the promises that hold
 
 
-def judge_later(problem: Problem, parent: Ints, later: Floats) -> Kept:
+def judge_later(problem: TreeProblem, parent: Ints, later: Floats) -> BoundShares:
     """A tree on the delays of its problem and on later ones."""
     after = problem._replace(delay=np.ascontiguousarray(later))
     promise = is_met(problem, find_arrivals(problem, parent)) & has_bound(problem)
     holds = is_met(after, find_arrivals(after, parent)) & has_bound(problem)
     promises = int(promise.sum())
     held = float((promise & holds).sum() / promises) if promises else 1.0
-    return Kept(measure(problem, parent).share, measure(after, parent).share, held)
+    return BoundShares(measure(problem, parent).share, measure(after, parent).share, held)
 
 
-class Drift(NamedTuple):
-    """A plan and the star, both made on one measurement and judged on another."""
-
-    arranged: Kept
-    star: Kept
-
-
-def judge_drift(problem: Problem, sigma: float, seed: int) -> Drift:
-    """Measure the delays of a problem twice, plan on the first and judge on the second."""
+def judge_drift(problem: TreeProblem, sigma: float, seed: int) -> tuple[BoundShares, BoundShares]:
+    """(plan, star): measure the delays of a problem twice, make both on the first and judge them on the second."""
     first, later = (measure_again(problem.delay, sigma, 2 * seed + i) for i in range(2))
     known = problem._replace(delay=first)
-    trees = arrange_problem(known, seed), make_star(known)
-    return Drift(*(judge_later(known, parent, later) for parent in trees))
+    arranged, star = arrange_problem(known, seed), make_star(known)
+    return judge_later(known, arranged, later), judge_later(known, star, later)

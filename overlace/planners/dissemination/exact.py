@@ -10,13 +10,13 @@ import numpy as np
 
 from overlace.arrays.jit import Floats, Ints, kernel
 from overlace.errors import BadParameter
-from overlace.planners.dissemination.problem import TINY, Problem, arrivals
+from overlace.planners.dissemination.problem import TINY, TreeProblem, arrivals
 
 MOST = 8
 """Peers, the root among them: there are 8^6 trees."""
 
 
-def find_optimum(problem: Problem) -> Ints:
+def find_optimum(problem: TreeProblem) -> Ints:
     """The parents of a tree that meets as many bounds as any does; of those the one with the least sum of arrivals."""
     peers = len(problem.bound)
     if peers > MOST:

@@ -18,11 +18,11 @@ import numpy as np
 
 from overlace.arrays.jit import Floats, Ints, by_address, kernel
 from overlace.arrays.lists import put_in, take_out
-from overlace.planners.dissemination.problem import TINY, Problem, find_shortest
+from overlace.planners.dissemination.problem import TINY, TreeProblem, find_shortest
 
 
 @by_address
-class Tree(NamedTuple):
+class PeerTree(NamedTuple):
     """One entry a peer; changed in place."""
 
     delay: Floats  # (n, n) ms
@@ -35,19 +35,19 @@ class Tree(NamedTuple):
     arrival: Floats  # ms from the root
 
 
-def plant(delay: Floats, degree: Ints, root: int) -> Tree:
+def plant(delay: Floats, degree: Ints, root: int) -> PeerTree:
     """A tree of the root alone."""
     n = len(degree)
     none = np.full(n, -1, dtype=np.int64)
     arrival = np.full(n, np.inf)
     arrival[root] = 0.0
-    return Tree(
+    return PeerTree(
         delay, none.copy(), none.copy(), none.copy(), none.copy(), np.zeros(n, dtype=np.int64), degree.copy(), arrival
     )
 
 
 @kernel
-def hang(t: Tree, v: int, p: int) -> None:
+def hang(t: PeerTree, v: int, p: int) -> None:
     """Hang v, with all below it, below p."""
     t.parent[v] = p
     put_in(t.first, t.after, t.before, p, v)
@@ -55,7 +55,7 @@ def hang(t: Tree, v: int, p: int) -> None:
 
 
 @kernel
-def cut(t: Tree, v: int) -> None:
+def cut(t: PeerTree, v: int) -> None:
     """Take v, with all below it, from its parent."""
     p = t.parent[v]
     take_out(t.first, t.after, t.before, p, v)
@@ -64,7 +64,7 @@ def cut(t: Tree, v: int) -> None:
 
 
 @kernel
-def step(t: Tree, v: int, top: int) -> int:
+def step(t: PeerTree, v: int, top: int) -> int:
     """The peer after v on a walk through all below top, parents first; -1 at its end."""
     if t.first[v] >= 0:
         return int(t.first[v])
@@ -75,7 +75,7 @@ def step(t: Tree, v: int, top: int) -> int:
 
 
 @kernel
-def is_below(t: Tree, v: int, top: int) -> bool:
+def is_below(t: PeerTree, v: int, top: int) -> bool:
     """Whether v is top or hangs somewhere below it."""
     x = v
     while x >= 0 and x != top:
@@ -84,7 +84,7 @@ def is_below(t: Tree, v: int, top: int) -> bool:
 
 
 @kernel
-def arrive(t: Tree, top: int) -> None:
+def arrive(t: PeerTree, top: int) -> None:
     """Sum up anew the arrivals of top and all below it."""
     x = top
     while x >= 0:
@@ -95,7 +95,7 @@ def arrive(t: Tree, top: int) -> None:
 
 
 @kernel
-def exchange_peers(t: Tree, u: int, w: int) -> None:
+def exchange_peers(t: PeerTree, u: int, w: int) -> None:
     """Let two peers trade places: each gets the other's parent and children. Arrivals are left to `arrive`."""
     up, wp = t.parent[u], t.parent[w]
     if wp == u or up == w:
@@ -116,7 +116,7 @@ def exchange_peers(t: Tree, u: int, w: int) -> None:
 
 
 @kernel
-def _exchange_children(t: Tree, u: int, w: int) -> None:
+def _exchange_children(t: PeerTree, u: int, w: int) -> None:
     """Give each of two the other's children."""
     t.first[u], t.first[w] = t.first[w], t.first[u]
     t.children[u], t.children[w] = t.children[w], t.children[u]
@@ -127,7 +127,7 @@ def _exchange_children(t: Tree, u: int, w: int) -> None:
             c = t.after[c]
 
 
-def grow(delay: Floats, degree: Ints, parent: Ints, root: int) -> Tree:
+def grow(delay: Floats, degree: Ints, parent: Ints, root: int) -> PeerTree:
     """A tree that can be changed, from the parent of each peer; without those whose parent is below 0."""
     given = np.asarray(parent, dtype=np.int64)
     made = plant(delay, degree, root)
@@ -136,7 +136,7 @@ def grow(delay: Floats, degree: Ints, parent: Ints, root: int) -> Tree:
 
 
 @kernel
-def hang_all(t: Tree, parent: Ints, root: int) -> None:
+def hang_all(t: PeerTree, parent: Ints, root: int) -> None:
     """Hang every peer below its parent, children in the order of their ids."""
     for v in range(len(parent) - 1, -1, -1):
         if parent[v] >= 0:
@@ -162,7 +162,7 @@ class Prices(NamedTuple):
     hurry: Floats  # per ms
 
 
-def set_prices(problem: Problem) -> Prices:
+def set_prices(problem: TreeProblem) -> Prices:
     """What arrivals cost in a problem."""
     reach = find_shortest(problem.delay, problem.root)
     others = np.arange(len(reach)) != problem.root
@@ -182,7 +182,7 @@ def price(c: Prices, v: int, arrival: float) -> float:
 
 
 @kernel
-def shift_price(t: Tree, c: Prices, top: int, by: float) -> float:
+def shift_price(t: PeerTree, c: Prices, top: int, by: float) -> float:
     """What it adds to the cost when top and all below it get their messages later by so much."""
     if by == 0.0:
         return 0.0
@@ -195,7 +195,7 @@ def shift_price(t: Tree, c: Prices, top: int, by: float) -> float:
 
 
 @kernel
-def below_price(t: Tree, c: Prices, top: int) -> float:
+def below_price(t: PeerTree, c: Prices, top: int) -> float:
     """What top and all below it cost."""
     total = 0.0
     x = top
@@ -206,7 +206,7 @@ def below_price(t: Tree, c: Prices, top: int) -> float:
 
 
 @kernel
-def attach_if(t: Tree, c: Prices, u: int, p: int, w: int, q: int, most: float) -> float:
+def attach_if(t: PeerTree, c: Prices, u: int, p: int, w: int, q: int, most: float) -> float:
     """Hang u below p, and w (if any) below q, if that adds at most so much to the cost; what it added, inf if not."""
     at = t.arrival[p] + t.delay[p, u]
     added = shift_price(t, c, u, at - t.arrival[u])
@@ -227,7 +227,7 @@ def attach_if(t: Tree, c: Prices, u: int, p: int, w: int, q: int, most: float) -
 
 
 @kernel
-def try_rehang(t: Tree, c: Prices, v: int, p: int, most: float) -> float:
+def try_rehang(t: PeerTree, c: Prices, v: int, p: int, most: float) -> float:
     """Hang v below p, which has room, if that adds at most so much to the cost; what it added, inf if not done."""
     if p == v or p == t.parent[v] or t.children[p] >= t.degree[p] or is_below(t, p, v):
         return np.inf
@@ -235,7 +235,7 @@ def try_rehang(t: Tree, c: Prices, v: int, p: int, most: float) -> float:
 
 
 @kernel
-def try_exchange_subtrees(t: Tree, c: Prices, u: int, w: int, most: float) -> float:
+def try_exchange_subtrees(t: PeerTree, c: Prices, u: int, w: int, most: float) -> float:
     """Let u and w, with all below them, trade parents, on the same terms."""
     p, q = t.parent[u], t.parent[w]
     if p < 0 or q < 0 or p == q or is_below(t, q, u) or is_below(t, p, w):
@@ -244,7 +244,7 @@ def try_exchange_subtrees(t: Tree, c: Prices, u: int, w: int, most: float) -> fl
 
 
 @kernel
-def try_insert(t: Tree, c: Prices, v: int, w: int, most: float) -> float:
+def try_insert(t: PeerTree, c: Prices, v: int, w: int, most: float) -> float:
     """Let v take the place of w, and hang w below v, on the same terms."""
     p = t.parent[w]
     if p < 0 or t.parent[v] < 0 or v == w or p == v or t.children[v] >= t.degree[v]:
@@ -255,7 +255,7 @@ def try_insert(t: Tree, c: Prices, v: int, w: int, most: float) -> float:
 
 
 @kernel
-def try_exchange_peers(t: Tree, c: Prices, u: int, w: int, most: float) -> float:
+def try_exchange_peers(t: PeerTree, c: Prices, u: int, w: int, most: float) -> float:
     """Let two peers trade places, each taking the other's parent and children, on the same terms."""
     if u == w or t.parent[u] < 0 or t.parent[w] < 0:
         return np.inf
@@ -282,7 +282,7 @@ def try_exchange_peers(t: Tree, c: Prices, u: int, w: int, most: float) -> float
 
 
 @kernel
-def _place_price(t: Tree, c: Prices, u: int, w: int) -> float:
+def _place_price(t: PeerTree, c: Prices, u: int, w: int) -> float:
     """What is added by u, and those below w, when u takes the place of w."""
     p = t.parent[w]
     at = t.arrival[p] + t.delay[p, u]

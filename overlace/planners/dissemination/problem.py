@@ -20,7 +20,7 @@ TINY = 1e-9
 """Milliseconds by which sums of the same delays may differ: a message that is so late is in time."""
 
 
-class Problem(NamedTuple):
+class TreeProblem(NamedTuple):
     """Peers 0 to n - 1, one of which is the root: where messages of the channel come from."""
 
     delay: Floats  # (n, n) ms, from row to column; may differ by direction
@@ -29,7 +29,7 @@ class Problem(NamedTuple):
     root: int
 
 
-def make_problem(delay: Any, bound: Any, degree: Any, root: int = 0) -> Problem:
+def make_problem(delay: Any, bound: Any, degree: Any, root: int = 0) -> TreeProblem:
     """A problem from plain arrays, one number standing for all peers; refused unless some tree keeps all limits."""
     delays = np.ascontiguousarray(delay, dtype=np.float64)
     if delays.ndim != 2 or delays.shape[0] != delays.shape[1]:
@@ -58,7 +58,7 @@ def make_problem(delay: Any, bound: Any, degree: Any, root: int = 0) -> Problem:
             f"all degrees together are {limits.sum()}, and {peers - 1} peers need a parent: no tree keeps these "
             "limits. Raise some of them."
         )
-    return Problem(np.where(apart, delays, 0.0), bounds, limits, int(root))
+    return TreeProblem(np.where(apart, delays, 0.0), bounds, limits, int(root))
 
 
 def per_peer(what: str, given: Any, peers: int) -> Floats:
@@ -101,7 +101,7 @@ def find_shortest(delay: Floats, root: int) -> Floats:
     return reach
 
 
-def find_arrivals(problem: Problem, parent: Ints) -> Floats:
+def find_arrivals(problem: TreeProblem, parent: Ints) -> Floats:
     """Milliseconds from the root to each peer along a tree."""
     return arrivals(problem.delay, np.asarray(parent, dtype=np.int64))
 
@@ -144,7 +144,7 @@ class Measures(NamedTuple):
         return self.met / self.bounds if self.bounds else 1.0
 
 
-def measure(problem: Problem, parent: Ints) -> Measures:
+def measure(problem: TreeProblem, parent: Ints) -> Measures:
     """A tree in figures."""
     arrival = find_arrivals(problem, parent)
     check_tree(problem, parent, arrival)
@@ -162,24 +162,24 @@ def measure(problem: Problem, parent: Ints) -> Measures:
     )
 
 
-def check_tree(problem: Problem, parent: Ints, arrival: Floats) -> None:
+def check_tree(problem: TreeProblem, parent: Ints, arrival: Floats) -> None:
     """Refuse what is no tree over all peers from the root down."""
     if len(parent) != len(problem.bound) or parent[problem.root] != -1 or np.isnan(arrival).any():
         raise BadPlan("these parents are no tree: expected -1 at the root alone, and a way from it to every peer")
 
 
-def list_subscribers(problem: Problem) -> Ints:
+def list_subscribers(problem: TreeProblem) -> Ints:
     """All peers but the root."""
     return np.flatnonzero(np.arange(len(problem.bound)) != problem.root)
 
 
-def has_bound(problem: Problem) -> Bools:
+def has_bound(problem: TreeProblem) -> Bools:
     """Which peers are subscribers with a latency bound."""
     found: Bools = np.isfinite(problem.bound) & (np.arange(len(problem.bound)) != problem.root)
     return found
 
 
-def is_met(problem: Problem, arrival: Floats) -> Bools:
+def is_met(problem: TreeProblem, arrival: Floats) -> Bools:
     """Which peers get their messages in time."""
     found: Bools = arrival <= problem.bound + TINY
     return found

@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from overlace.arrays.jit import Bools, Floats, Ints, by_address, kernel
-from overlace.planners.dissemination.problem import TINY, Problem, find_shortest, has_bound
+from overlace.planners.dissemination.problem import TINY, TreeProblem, find_shortest, has_bound
 
 Bitmaps = NDArray[np.uint64]  # (sets, words)
 WORD = 64
@@ -140,7 +140,7 @@ class Ceiling(NamedTuple):
         return min(self)
 
 
-def bound_met(problem: Problem) -> Ceiling:
+def bound_met(problem: TreeProblem) -> Ceiling:
     """The most bounds that any tree within the degree limits could meet, proven."""
     reach = find_shortest(problem.delay, problem.root)
     by_way = int((has_bound(problem) & (reach <= problem.bound + 2 * TINY)).sum())
@@ -149,7 +149,7 @@ def bound_met(problem: Problem) -> Ceiling:
     return Ceiling(by_way, min(by_way, bound_levels(problem)), min(by_way, bound_cover(problem)))
 
 
-def bound_levels(problem: Problem) -> int:
+def bound_levels(problem: TreeProblem) -> int:
     """The bound by level."""
     timely = list_levels(problem)
     others = np.flatnonzero(np.arange(len(problem.bound)) != problem.root)
@@ -183,7 +183,7 @@ def price_levels(gains: Floats, degree: Floats, sizes: Floats, top: float) -> in
     return int(np.floor(proven + 1e-6))
 
 
-def list_levels(problem: Problem) -> Bools:
+def list_levels(problem: TreeProblem) -> Bools:
     """(levels, peers): whether a peer could be in time at level 1, 2, ..., the last standing for all deeper ones."""
     delay = np.where(np.eye(len(problem.bound), dtype=np.bool_), np.inf, problem.delay)
     delay[:, problem.root] = np.inf
@@ -217,7 +217,7 @@ def walk_on(delay: Floats, walk: Floats) -> Floats:
 
 
 @by_address
-class Ways(NamedTuple):
+class ShortestPaths(NamedTuple):
     """The shortest ways there are, whatever the degrees."""
 
     first: Floats  # ms: the root's link to each peer
@@ -228,7 +228,7 @@ class Ways(NamedTuple):
     sets: NDArray[np.uint64]  # a bitmap a peer: who is in time if this is a child of the root
 
 
-def bound_cover(problem: Problem) -> int:
+def bound_cover(problem: TreeProblem) -> int:
     """The bound by cover; with more than LARGE peers all ways take too long, and all bounds are taken for possible."""
     n, root = len(problem.bound), problem.root
     if n > LARGE:
@@ -240,7 +240,7 @@ def bound_cover(problem: Problem) -> int:
     first = problem.delay[root]
     sets = first[:, None] + through <= bound
     sets[root] = False
-    ways = Ways(first, delay, through, bound, problem.degree, pack(sets))
+    ways = ShortestPaths(first, delay, through, bound, problem.degree, pack(sets))
     looks = max(1, int(WORK / (n * n * (1 + problem.degree[root]))))
     found: int = most_reached(ways, int(problem.degree[root]), looks)
     return found
@@ -263,7 +263,7 @@ def shorten(delay: Floats) -> Floats:
 
 
 @kernel
-def most_reached(ways: Ways, many: int, looks: int) -> int:
+def most_reached(ways: ShortestPaths, many: int, looks: int) -> int:
     """The most peers in time over any choice of the root's children, or more; at most so many choices are looked at."""
     sets = ways.sets
     count, words = sets.shape
@@ -305,7 +305,7 @@ def most_reached(ways: Ways, many: int, looks: int) -> int:
 
 
 @kernel
-def below_children(ways: Ways, children: Ints) -> int:
+def below_children(ways: ShortestPaths, children: Ints) -> int:
     """The most peers in time if these are the root's children, or more: by their links and those of grandchildren."""
     n, words = len(ways.bound), ways.sets.shape[1]
     base = np.zeros(words, dtype=np.uint64)

@@ -29,7 +29,7 @@ from overlace.planners.placement import cost as placement_cost
 from overlace.planners.search.degrees import thin_out, too_many
 from overlace.planners.search.find import draws_for, find, refine, search_over
 from overlace.planners.search.greedy import move_greedily
-from overlace.planners.search.problem import Problem, renumber
+from overlace.planners.search.problem import SearchProblem, renumber
 from overlace.planners.search.walk import NO_LIMIT, Budget, Kind, Search, State, by_cost
 from overlace.planners.tree import cost as tree_cost
 from overlace.stopping import asked
@@ -112,7 +112,7 @@ class Joint(JointLimits, Planner):
         """It plans for a forecast, and its limits say where there is room for new clients."""
         return self
 
-    def problem(self, observation: Observation, plain: Observation | None = None) -> Problem:
+    def problem(self, observation: Observation, plain: Observation | None = None) -> SearchProblem:
         """What is searched: demand, costs and limits; of a forecast, limits count the plain traffic."""
         seen, carried, caps = apply_objective(observation, self.objective), None, cast(JointLimits, self)
         if plain is not None or self.objective in ("hops", "latency"):
@@ -129,7 +129,7 @@ class Joint(JointLimits, Planner):
         problem = self.problem(observation, plain)
         return _overlay_of(observation, self._chosen(problem, self.states(problem, seed)))
 
-    def _chosen(self, problem: Problem, found: dict[str, State]) -> State:
+    def _chosen(self, problem: SearchProblem, found: dict[str, State]) -> State:
         """The best of what was found; with greedy homes, these under its links."""
         best = found.get(WITHIN) or min(found.values(), key=by_cost)
         if self.homes == "searched":
@@ -163,7 +163,7 @@ class Joint(JointLimits, Planner):
         limits = (self.max_moves, self.max_swaps, self.budget)
         return Budget(*(NO_LIMIT if each is None else each for each in limits))
 
-    def states(self, problem: Problem, seed: int, progress: Progress | None = None) -> dict[str, State]:
+    def states(self, problem: SearchProblem, seed: int, progress: Progress | None = None) -> dict[str, State]:
         """What each method finds within the budget."""
         budget = self._budget()
         problem, number = renumber(problem)
@@ -243,7 +243,7 @@ def alternate(search: Search, budget: Budget) -> State:
 
 
 def _plan(
-    planner: Joint, seed: int, observation: Observation, problem: Problem, path: Path, beside: dict[str, float]
+    planner: Joint, seed: int, observation: Observation, problem: SearchProblem, path: Path, beside: dict[str, float]
 ) -> Plan:
     """Steps as columns."""
     reasons, args = [], defaultdict(list)

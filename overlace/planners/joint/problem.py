@@ -13,8 +13,8 @@ from overlace.errors import BadParameter, NotObserved, Unknown
 from overlace.limits import PlannerLimits, option
 from overlace.model import PARTS, Observation
 from overlace.planners.placement.cost import amounts_of
-from overlace.planners.search.limits import Limits, capacity_of
-from overlace.planners.search.problem import Problem, talking
+from overlace.planners.search.limits import LoadLimits, capacity_of
+from overlace.planners.search.problem import SearchProblem, talking
 from overlace.planners.search.system import Demand, root_tree, traffic_cost
 from overlace.planners.search.wires import wires_over
 from overlace.planners.tree import cost as tree_cost
@@ -72,7 +72,7 @@ def problem_of(
     weight: tree_cost.Weight,
     caps: JointLimits,
     carried: Observation | None = None,
-) -> Problem:
+) -> SearchProblem:
     """The problem of an observation; `carried` is what brokers carry, where that is another."""
     network, overlay, classes = observation.network, observation.overlay, observation.classes
     if len(classes) == 0:
@@ -95,7 +95,7 @@ def problem_of(
     most = network.max_degree if caps.max_degree is None else np.minimum(network.max_degree, caps.max_degree)
     stays = _stays(observation, tree.parent, caps)
     limits.may[:, list(caps.keep_brokers)] = False
-    return Problem(
+    return SearchProblem(
         demand=demand,
         wires=wires,
         node=node,
@@ -124,7 +124,7 @@ def among_measured(caps: JointLimits, observation: Observation) -> JointLimits:
     return replace(caps, wired_only=True, may_wire=tuple(row for row in rows if network.measured[row]))
 
 
-def in_messages(problem: Problem) -> Problem:
+def in_messages(problem: SearchProblem) -> SearchProblem:
     """The problem of a forecast with amounts in messages, as prices of changes are."""
     demand, limits = problem.demand, problem.limits
     return replace(
@@ -173,7 +173,7 @@ def _limits(
     handled: Floats,
     weight: tree_cost.Weight,
     caps: JointLimits,
-) -> tuple[Limits, bool]:
+) -> tuple[LoadLimits, bool]:
     """(limits, whether what brokers handle is among them): no limit is tighter than what is there today."""
     network, placed = observation.network, home >= 0
     n, sent = network.brokers, np.where(placed, carried.sent, 0).astype(np.float64)
@@ -193,7 +193,7 @@ def _limits(
     amount = amounts_of(observation, weight) if network.access_cost.size else np.zeros(observation.clients)
     talk = np.zeros(observation.clients)
     np.add.at(talk, demand.member, np.repeat(demand.demand, np.diff(demand.start)))
-    limits = Limits(
+    limits = LoadLimits(
         first=np.where(placed, home, 0),
         sent=sent,
         sent_cap=sent_cap,
@@ -229,7 +229,7 @@ def _places(observation: Observation, home: Ints, within_region: bool) -> tuple[
     return where.reshape(-1), may, access
 
 
-def _movable(observation: Observation, home: Ints, demand: Demand, limits: Limits, caps: JointLimits) -> Ints:
+def _movable(observation: Observation, home: Ints, demand: Demand, limits: LoadLimits, caps: JointLimits) -> Ints:
     """Clients that may move and for whom it can make a difference."""
     talks = np.zeros(observation.clients, dtype=np.bool_)
     talks[talking(demand)] = True

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from overlace.arrays.jit import Floats, Ints, kernel
-from overlace.planners.ordering import Change
-from overlace.planners.search.problem import Problem
+from overlace.planners.ordering import OverlayMove
+from overlace.planners.search.problem import SearchProblem
 from overlace.planners.search.system import Demand, Tree, root_tree
 
 TALKS, SWAPS, TOGETHER, ACCESS, CLIENTS_TOGETHER, LINKS_TOGETHER = range(6)
@@ -16,12 +16,12 @@ TALKS, SWAPS, TOGETHER, ACCESS, CLIENTS_TOGETHER, LINKS_TOGETHER = range(6)
 class Present:
     """Homes and links as they are between two steps."""
 
-    def __init__(self, problem: Problem, home: Ints) -> None:
+    def __init__(self, problem: SearchProblem, home: Ints) -> None:
         self.problem, self.home = problem, home.copy()
         self.links = {(int(a), int(b)) for a, b in problem.links}
         self.tree: Tree | None = None
 
-    def do(self, change: Change) -> None:
+    def do(self, change: OverlayMove) -> None:
         """Carry out a change."""
         if change.client >= 0:
             self.home[change.client] = change.new[1]
@@ -80,7 +80,7 @@ def ways_to(tree: Tree, b: int) -> Floats:
     return far
 
 
-def reason_of(changes: list[Change], gain: float, now: Present) -> tuple[int, dict[str, float | int]]:
+def reason_of(changes: list[OverlayMove], gain: float, now: Present) -> tuple[int, dict[str, float | int]]:
     """(reason, what it names)."""
     moves = sum(change.client >= 0 for change in changes)
     change, together = changes[0], 0

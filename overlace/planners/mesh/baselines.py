@@ -98,7 +98,7 @@ from overlace.planners.mesh.stars import (
     rank_all,
     room_for_links,
 )
-from overlace.planners.mesh.steps import REMOVED, Wanted, mesh_plan, ordered
+from overlace.planners.mesh.steps import REMOVED, WantedLinks, mesh_plan, ordered
 
 
 @dataclass(frozen=True)
@@ -297,7 +297,7 @@ class TwoDOda(MeshPlanner):
         centre = who[centre]
         left = np.repeat(centre.astype(np.int32), np.diff(start))
         args = {"client": centre, "topic": topic}
-        return mesh_plan(self, observation, seed, Wanted(left, who[leaf].astype(np.int32), start, args))
+        return mesh_plan(self, observation, seed, WantedLinks(left, who[leaf].astype(np.int32), start, args))
 
 
 @kernel
@@ -477,7 +477,9 @@ class RandomMesh(MeshPlanner):
         one, other, start = ordered(*random_links(given, self.degree, seed))
         if progress:
             progress(0.7, "steps")
-        return mesh_plan(self, observation, seed, Wanted(one, other, start, {"topic": np.arange(observation.topics)}))
+        return mesh_plan(
+            self, observation, seed, WantedLinks(one, other, start, {"topic": np.arange(observation.topics)})
+        )
 
 
 @kernel

@@ -21,7 +21,7 @@ from overlace.planners.mesh.hubs import Hubs, hubs_of, mark_links
 from overlace.planners.mesh.interests import Interests
 
 
-class Loads(NamedTuple):
+class LinkCounts(NamedTuple):
     """The links that each client has and sets aside, and marks; changed in place."""
 
     degree: Ints
@@ -32,10 +32,10 @@ class Loads(NamedTuple):
 
 
 @kernel
-def no_loads(given: Interests, slots: int) -> Loads:
+def no_loads(given: Interests, slots: int) -> LinkCounts:
     """No link yet; every topic lacks as many hubs as there are slots."""
     clients = len(given.start) - 1
-    return Loads(
+    return LinkCounts(
         np.zeros(clients, dtype=np.int64),
         slots * np.diff(given.start),
         np.full(clients, -1, dtype=np.int64),
@@ -83,7 +83,7 @@ def first_centres(given: Interests, centres: Ints) -> tuple[Pairs, Ints]:
 
 
 @kernel
-def put_hub(given: Interests, hubs: Hubs, loads: Loads, t: int, slot: int, v: int) -> None:
+def put_hub(given: Interests, hubs: Hubs, loads: LinkCounts, t: int, slot: int, v: int) -> None:
     """Make v a hub of t: degrees grow by its new links, and nobody sets one aside for it any more."""
     stamp = loads.stamp[0]
     mark_links(given, hubs, v, -1, loads.mark, stamp)
@@ -99,7 +99,7 @@ def put_hub(given: Interests, hubs: Hubs, loads: Loads, t: int, slot: int, v: in
 
 
 @kernel
-def choose_hub(given: Interests, hubs: Hubs, loads: Loads, t: int, cap: int) -> int:
+def choose_hub(given: Interests, hubs: Hubs, loads: LinkCounts, t: int, cap: int) -> int:
     """The subscriber of a topic to be its next hub.
 
     The least above the cap, of equals with fewest new links, then of the lowest degree (where there is no cap: with

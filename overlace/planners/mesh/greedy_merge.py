@@ -26,7 +26,7 @@ from overlace.model import Observation, Plan, Planner, Progress
 from overlace.planners.mesh.interests import Ids, Interests, Ties, interests_of, next_shared
 from overlace.planners.mesh.planner import MeshPlanner
 from overlace.planners.mesh.stars import room_for_links
-from overlace.planners.mesh.steps import REMOVED, Wanted, mesh_plan
+from overlace.planners.mesh.steps import REMOVED, WantedLinks, mesh_plan
 
 LINK_REASONS = ("{left_client} and {right_client} join {joined} components of the topics they share", REMOVED)
 
@@ -94,7 +94,7 @@ def link_plan(planner: Planner, observation: Observation, seed: int, state: Merg
     left, right, joined = state.left[:links], state.right[:links], state.joined[:links].copy()
     low, high = np.minimum(left, right).astype(np.int64), np.maximum(left, right).astype(np.int64)
     args = {"left_client": low, "right_client": high, "joined": joined}
-    return mesh_plan(planner, observation, seed, Wanted(left, right, np.arange(links + 1), args, joined))
+    return mesh_plan(planner, observation, seed, WantedLinks(left, right, np.arange(links + 1), args, joined))
 
 
 @kernel

@@ -29,7 +29,7 @@ from overlace.planners.mesh.caps import CapTooLow, least_solved, too_low
 from overlace.planners.mesh.interests import Ids, Interests, interests_of, next_shared
 from overlace.planners.mesh.planner import MeshPlanner
 from overlace.planners.mesh.stars import room_for_links
-from overlace.planners.mesh.steps import REMOVED, Wanted, mesh_plan
+from overlace.planners.mesh.steps import REMOVED, WantedLinks, mesh_plan
 
 MOST = 48
 DEEP = 4
@@ -57,7 +57,7 @@ class HubTree(MeshPlanner):
         if progress:
             progress(0.8, "steps")
         args = {"topic": found.order, "ways": np.full(len(found.order), self.diameter)}
-        return mesh_plan(self, observation, seed, Wanted(found.one, found.other, found.start, args))
+        return mesh_plan(self, observation, seed, WantedLinks(found.one, found.other, found.start, args))
 
     def _too_low(self, given: Interests, cap: int, stuck: int) -> CapTooLow:
         """Who forbids the cap, and the least that was found."""
@@ -84,7 +84,7 @@ class BoundedTrees(NamedTuple):
     stuck: int  # a topic that nobody could be tied into under the cap; -1: none
 
 
-class Rule(NamedTuple):
+class TreeRule(NamedTuple):
     """What a tree must keep, and what a link must be worth."""
 
     far: int  # steps from the root, at most
@@ -92,7 +92,7 @@ class Rule(NamedTuple):
     cap: int  # links of a client, at most
 
 
-class State(NamedTuple):
+class HubTreeState(NamedTuple):
     """The links so far and the topic at hand; changed in place."""
 
     links: Links
@@ -113,8 +113,8 @@ def grow_trees(given: Interests, diameter: int, spread: float, cap: int) -> Boun
     clients, topics = len(given.start) - 1, len(given.first) - 1
     order = np.argsort(-np.diff(given.first), kind="mergesort")
     start = np.zeros(topics + 1, dtype=np.int64)
-    rule = Rule(diameter // 2, spread, cap)
-    state = State(
+    rule = TreeRule(diameter // 2, spread, cap)
+    state = HubTreeState(
         no_links(clients, room_for_links(given)),
         np.diff(given.start),
         np.ones(topics, dtype=np.bool_),
@@ -138,7 +138,7 @@ def grow_trees(given: Interests, diameter: int, spread: float, cap: int) -> Boun
 
 
 @kernel
-def tie_topic(given: Interests, state: State, rule: Rule, t: int, roots: int) -> bool:
+def tie_topic(given: Interests, state: HubTreeState, rule: TreeRule, t: int, roots: int) -> bool:
     """Bring all subscribers of a topic within reach of one root or two linked ones; whether the cap allows it."""
     own = given.member[given.first[t] : given.first[t + 1]]
     reached, lost, depth, degree = state.reached, state.lost, state.depth, state.links.degree
@@ -185,7 +185,7 @@ def tie(links: Links, p: int, x: int) -> None:
 
 
 @kernel
-def keep_lost(state: State, waiting: int) -> int:
+def keep_lost(state: HubTreeState, waiting: int) -> int:
     """Take those in reach off the list of those who are not; returns how long it is then."""
     kept = 0
     for i in range(waiting):
@@ -197,7 +197,7 @@ def keep_lost(state: State, waiting: int) -> int:
 
 
 @kernel
-def spread_out(state: State, depth: Ints, queue: Ints, at: int, far: int) -> int:
+def spread_out(state: HubTreeState, depth: Ints, queue: Ints, at: int, far: int) -> int:
     """Breadth-first from queue[at] over subscribers out of reach; returns the end of the queue.
 
     Steps are written to depth, which is the state's or one that is tried, and is -1 where nobody has been yet.
@@ -221,7 +221,7 @@ def spread_out(state: State, depth: Ints, queue: Ints, at: int, far: int) -> int
 
 
 @kernel
-def count_brought(state: State, x: int, far: int) -> int:
+def count_brought(state: HubTreeState, x: int, far: int) -> int:
     """How many subscribers out of reach x brings along over links among them, within so many steps; itself counted."""
     trial, near = state.trial, state.near
     near[0], trial[x] = x, 0
@@ -232,7 +232,7 @@ def count_brought(state: State, x: int, far: int) -> int:
 
 
 @kernel
-def choose_root(state: State, own: Ids, rule: Rule) -> int:
+def choose_root(state: HubTreeState, own: Ids, rule: TreeRule) -> int:
     """The one out of reach who brings most others, less what its links weigh; of equals the lowest id."""
     step = max(len(own) // (4 * MOST), 1)
     found, most = -1, -np.inf
@@ -254,7 +254,7 @@ def choose_root(state: State, own: Ids, rule: Rule) -> int:
 
 
 @kernel
-def choose_link(given: Interests, state: State, rule: Rule, reached: Ints, lost: Ints) -> tuple[int, int]:
+def choose_link(given: Interests, state: HubTreeState, rule: TreeRule, reached: Ints, lost: Ints) -> tuple[int, int]:
     """(within, out of reach): the link that ties in most, serves most topics to come, and burdens the least linked.
 
     Where none of those looked at is near enough and has links to spare, the first of all who are; -1 if nobody is.
@@ -294,7 +294,7 @@ def choose_link(given: Interests, state: State, rule: Rule, reached: Ints, lost:
 
 
 @kernel
-def next_spare(state: State, among: Ints, at: int, far: int, cap: int, kept: bool) -> int:
+def next_spare(state: HubTreeState, among: Ints, at: int, far: int, cap: int, kept: bool) -> int:
     """The next place on a list of somebody above a depth with a link to spare: whoever has none gets none back."""
     depth, degree, left = state.depth, state.links.degree, state.left
     while at < len(among):

@@ -30,7 +30,7 @@ from overlace.planners.mesh.interests import Interests, interests_of
 from overlace.planners.mesh.planner import MeshPlanner
 from overlace.planners.mesh.prune import needed_links
 from overlace.planners.mesh.stars import StarPlanner
-from overlace.planners.mesh.steps import Wanted, mesh_plan
+from overlace.planners.mesh.steps import WantedLinks, mesh_plan
 from overlace.planners.mesh.td_cd_oda import TdCdOda
 
 
@@ -68,7 +68,7 @@ class StarCap(MeshPlanner):
             progress(0.9, "steps")
         return star_mesh_plan(self, observation, seed, found)
 
-    def _least_cap(self, given: Interests, seed: int, progress: Progress | None) -> Found:
+    def _least_cap(self, given: Interests, seed: int, progress: Progress | None) -> StarLinks:
         """The stars under the least cap whose average is within the budget, by halving; the freest if none is."""
         best = stars_under(given, None, self.effort, seed)
         if self.budget is not None and best.average > self.budget:
@@ -91,14 +91,14 @@ class StarCap(MeshPlanner):
                 progress(0.9 * (i + 1) / tries, f"cap {cap}")
         return best
 
-    def _too_low(self, given: Interests, cap: int, found: Found, seed: int) -> CapTooLow:
+    def _too_low(self, given: Interests, cap: int, found: StarLinks, seed: int) -> CapTooLow:
         def least() -> int:
             return least_solved(lambda cap: stars_under(given, cap, self.effort, seed).highest, cap + 1, found.highest)
 
         return too_low("mesh.star-cap", given, cap, 2, int(np.argmax(np.diff(given.first))), least)
 
 
-class Found(NamedTuple):
+class StarLinks(NamedTuple):
     """Stars, and which of their links stay."""
 
     links: HubLinks
@@ -119,7 +119,7 @@ def few_subscribers(given: Interests) -> tuple[Pairs, Ints]:
 
 def stars_under(
     given: Interests, cap: int | None, effort: int, seed: int, start: tuple[Pairs, Ints] | None = None
-) -> Found:
+) -> StarLinks:
     """Stars under a cap, or as near to it as was found; pruned where there is effort."""
     clients = len(given.start) - 1
     most = clients if cap is None else cap
@@ -133,7 +133,7 @@ def stars_under(
         ends = link_ends(found)
         kept = needed_links(given, ends)
         degree = np.bincount(ends[kept].reshape(-1), minlength=clients)
-    return Found(found, kept, float(degree.mean()) if clients else 0.0, int(degree.max(initial=0)))
+    return StarLinks(found, kept, float(degree.mean()) if clients else 0.0, int(degree.max(initial=0)))
 
 
 def link_ends(found: HubLinks) -> Pairs:
@@ -141,11 +141,11 @@ def link_ends(found: HubLinks) -> Pairs:
     return np.column_stack([np.repeat(found.hub, np.diff(found.start)), found.leaf]).astype(np.int64)
 
 
-def star_mesh_plan(planner: StarCap, observation: Observation, seed: int, found: Found) -> Plan:
+def star_mesh_plan(planner: StarCap, observation: Observation, seed: int, found: StarLinks) -> Plan:
     """The plan with a step for each centre."""
     links = found.links
     left, right, start = np.repeat(links.hub.astype(np.int32), np.diff(links.start)), links.leaf, links.start
     if found.kept is not None:
         left, right, start = left[found.kept], right[found.kept], np.append(0, np.cumsum(found.kept))[start]
     args = {"client": links.hub, "topics": links.topics}
-    return mesh_plan(planner, observation, seed, Wanted(left, right, start, args))
+    return mesh_plan(planner, observation, seed, WantedLinks(left, right, start, args))

@@ -22,7 +22,7 @@ from overlace.limits import option
 from overlace.model import Observation, Plan, Progress
 from overlace.planners.mesh.interests import Ids, Interests, Ties, interests_by_ties
 from overlace.planners.mesh.planner import MeshPlanner
-from overlace.planners.mesh.steps import REMOVED, Wanted, mesh_plan
+from overlace.planners.mesh.steps import REMOVED, WantedLinks, mesh_plan
 
 
 class Stars(NamedTuple):
@@ -62,7 +62,7 @@ class StarPlanner(MeshPlanner):
             progress(0.7, "steps")
         left = np.repeat(stars.centre.astype(np.int32), np.diff(stars.start))
         args = {"client": stars.centre, "topics": stars.topics}
-        plan = mesh_plan(self, observation, seed, Wanted(left, stars.leaf, stars.start, args, stars.joined))
+        plan = mesh_plan(self, observation, seed, WantedLinks(left, stars.leaf, stars.start, args, stars.joined))
         if progress:
             progress(1.0, "steps")
         return plan

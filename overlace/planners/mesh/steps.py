@@ -26,7 +26,7 @@ REMOVED = "{links} links of {client} go that no topic needs any more"
 """The last of a mesh planner's REASONS: what its removals say."""
 
 
-class Wanted(NamedTuple):
+class WantedLinks(NamedTuple):
     """The links a planner wants, in the groups and the order in which it chose them; no link twice."""
 
     left: Ids
@@ -36,7 +36,7 @@ class Wanted(NamedTuple):
     joined: Ints | None = None  # components that each group joins if there is no mesh yet, where that is known
 
 
-def mesh_plan(planner: Planner, observation: Observation, seed: int, wanted: Wanted) -> Plan:
+def mesh_plan(planner: Planner, observation: Observation, seed: int, wanted: WantedLinks) -> Plan:
     """Add what is wanted and not there, then remove what is there and not wanted."""
     before = observation.overlay
     _check_links(before.mesh, observation.clients)
@@ -67,7 +67,7 @@ def mesh_plan(planner: Planner, observation: Observation, seed: int, wanted: Wan
     return Plan(planner, seed, before, after, changes, Steps(starts, gain, reason, args))
 
 
-def _built(planner: Planner, observation: Observation, seed: int, wanted: Wanted) -> Plan:
+def _built(planner: Planner, observation: Observation, seed: int, wanted: WantedLinks) -> Plan:
     """The plan where there is no mesh yet: all links are new, none goes."""
     n = len(wanted.left)
     left, right, mesh = np.empty(n, np.int64), np.empty(n, np.int64), np.empty((n, 2), np.int64)

@@ -25,7 +25,7 @@ from overlace.planners.mesh.caps import least_solved, too_low
 from overlace.planners.mesh.hubs import HubLinks, anneal, degrees, hub_links, hubs_of
 from overlace.planners.mesh.interests import Interests, interests_of
 from overlace.planners.mesh.planner import MeshPlanner
-from overlace.planners.mesh.steps import REMOVED, Wanted, mesh_plan
+from overlace.planners.mesh.steps import REMOVED, WantedLinks, mesh_plan
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class TwoHub(MeshPlanner):
             progress(0.9, "steps")
         left = np.repeat(found.hub.astype(np.int32), np.diff(found.start))
         args = {"client": found.hub, "topics": found.topics}
-        return mesh_plan(self, observation, seed, Wanted(left, found.leaf, found.start, args))
+        return mesh_plan(self, observation, seed, WantedLinks(left, found.leaf, found.start, args))
 
     def _hubs_under(self, given: Interests, cap: int, seed: int) -> tuple[HubLinks, int]:
         """(links, maximum degree) of the hubs found under a cap."""

@@ -28,7 +28,7 @@ from overlace.planners.placement.problem import Problem, total_cost
 CLIENT_LINKS = 2
 
 
-class Round(NamedTuple):
+class CommunityPass(NamedTuple):
     """What one pass of phases 2 and 3 comes to."""
 
     home: Ints
@@ -65,7 +65,7 @@ class Community(PlacementPlanner):
         made, _ = merges(problem.ties)
         return self.rounds(observation, problem, made, progress)[-1].home
 
-    def rounds(self, observation: Observation, problem: Problem, made: Pairs, tell: Progress) -> list[Round]:
+    def rounds(self, observation: Observation, problem: Problem, made: Pairs, tell: Progress) -> list[CommunityPass]:
         """The passes that were kept, each with smaller communities than the one before."""
         start = self._hops(problem, problem.origin)
         kept = [self._round(observation, problem, communities_after(observation.clients, made, len(made)))]
@@ -82,7 +82,7 @@ class Community(PlacementPlanner):
             kept.append(tried)
         return kept
 
-    def _round(self, observation: Observation, problem: Problem, community: Ints) -> Round:
+    def _round(self, observation: Observation, problem: Problem, community: Ints) -> CommunityPass:
         origin, region = problem.origin, problem.region
         placed_clients = np.flatnonzero((origin >= 0) & (problem.may[np.maximum(origin, 0)]))
         regions, amount = int(region[problem.may].max()) + 1, int(community.max()) + 1
@@ -97,7 +97,7 @@ class Community(PlacementPlanner):
         wanted[placed_clients] = placed.region[community[placed_clients]]
         home = balance(origin, wanted, region, problem.may, problem.sent)
         moves = int((region[home[placed_clients]] != region[origin[placed_clients]]).sum())
-        return Round(home, self._hops(problem, home), moves, amount, placed)
+        return CommunityPass(home, self._hops(problem, home), moves, amount, placed)
 
     def _hops(self, problem: Problem, home: Ints) -> float:
         """Mean hops of a delivery, (1), both client links counted (R8); access is no hop."""

@@ -81,7 +81,7 @@ class ExactPlacement(WeighedPlacement):
         return self._searching().cost(observation, overlay)
 
 
-class State(NamedTuple):
+class PlacementState(NamedTuple):
     """A placement, in which a client may have no home yet, and its loads."""
 
     home: Ints
@@ -94,7 +94,7 @@ class State(NamedTuple):
 
 
 @kernel
-def touch(problem: Problem, state: State, each: int, sign: float) -> None:
+def touch(problem: Problem, state: PlacementState, each: int, sign: float) -> None:
     """Add (or take away) what the messages of a class are to the brokers and regions of its minimal subtree."""
     first = problem.classes.start[each]
     last = problem.classes.start[each + 1]
@@ -123,7 +123,7 @@ def touch(problem: Problem, state: State, each: int, sign: float) -> None:
 
 
 @kernel
-def move(problem: Problem, state: State, client: int, broker: int) -> None:
+def move(problem: Problem, state: PlacementState, client: int, broker: int) -> None:
     """Give a client another home, loads included."""
     old = state.home[client]
     first, last = problem.classes.of_start[client], problem.classes.of_start[client + 1]
@@ -142,10 +142,10 @@ def move(problem: Problem, state: State, client: int, broker: int) -> None:
 
 
 @kernel
-def state_at(problem: Problem, home: Ints) -> State:
+def state_at(problem: Problem, home: Ints) -> PlacementState:
     """A placement with its loads."""
     brokers, regions = len(problem.region), problem.region.max() + 1
-    state = State(
+    state = PlacementState(
         home=home.copy(),
         broker_sent=np.zeros(brokers),
         region_sent=np.zeros(regions),
@@ -174,7 +174,7 @@ def price(problem: Problem, client: int, broker: int) -> float:
 
 
 @kernel
-def excess(problem: Problem, state: State) -> float:
+def excess(problem: Problem, state: PlacementState) -> float:
     """By how much loads are above their caps, as shares of the caps, all together."""
     over = 0.0
     for b in range(len(problem.region)):

@@ -19,7 +19,7 @@ from overlace.planners.placement import cost as placement_cost
 from overlace.planners.placement.cost import Distance, Weight
 from overlace.planners.placement.ties import Ties, ties_of
 from overlace.planners.search import problem as search
-from overlace.planners.search.limits import Limits
+from overlace.planners.search.limits import LoadLimits
 from overlace.planners.search.problem import loads_at
 from overlace.planners.search.system import Demand, root_tree
 from overlace.planners.search.wires import wires_over
@@ -185,7 +185,7 @@ def total_cost(problem: Problem, home: Ints) -> float:
 # --- as the search takes it
 
 
-def search_problem(problem: Problem, *, across: bool = False) -> search.Problem:
+def search_problem(problem: Problem, *, across: bool = False) -> search.SearchProblem:
     """Two clients that talk are a class of two on a tree that stays; loads above their caps have to come down to them.
 
     With `across` only a client that leaves its region is moved.
@@ -203,7 +203,7 @@ def search_problem(problem: Problem, *, across: bool = False) -> search.Problem:
         handled_goal = np.concatenate([handled_goal, problem.region_handled])
     group, may, access = _groups(problem)
     placed = problem.origin >= 0
-    limits = Limits(
+    limits = LoadLimits(
         first=first,
         sent=np.where(placed, problem.sent, 0.0),
         sent_cap=sent_goal,
@@ -222,7 +222,7 @@ def search_problem(problem: Problem, *, across: bool = False) -> search.Problem:
     )
     sent, handled = loads_at(limits, load, first, links, wires)
     limits = limits._replace(sent_cap=np.maximum(sent_goal, sent), handled_cap=np.maximum(handled_goal, handled))
-    return search.Problem(
+    return search.SearchProblem(
         demand=demand,
         wires=wires,
         node=np.zeros(n),

@@ -18,7 +18,7 @@ from overlace.arrays.draws import draw, drawing
 from overlace.arrays.jit import COLD, Bools, Floats, Ints, Pairs, by_address, kernel
 from overlace.arrays.vectors import copy_to
 from overlace.planners.search.limits import added_by, excess, fits, priced
-from overlace.planners.search.problem import Problem, talking
+from overlace.planners.search.problem import SearchProblem, talking
 from overlace.planners.search.system import (
     System,
     Tree,
@@ -153,7 +153,7 @@ def start_annealing(
     return now, run
 
 
-def _given(p: Problem, marginal: float, budget: Budget) -> Given:
+def _given(p: SearchProblem, marginal: float, budget: Budget) -> Given:
     return Given(
         wires=p.wires,
         near=nearest(p.wires, min(NEAR, len(p.node) - 1)),

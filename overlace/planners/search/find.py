@@ -8,7 +8,7 @@ from overlace.model import Progress
 from overlace.planners.search.anneal import LINKS, anneal_state
 from overlace.planners.search.groups import find_communities
 from overlace.planners.search.links import keep_trying, stand
-from overlace.planners.search.problem import Problem
+from overlace.planners.search.problem import SearchProblem
 from overlace.planners.search.trees import other_trees
 from overlace.planners.search.walk import MIDDLE as LARGEST
 from overlace.planners.search.walk import STEEP, TINY, Budget, Kind, Search, State, by_cost, size_of
@@ -123,7 +123,7 @@ def refine(
     return state
 
 
-def search_over(problem: Problem, budget: Budget, seed: int) -> Search:
+def search_over(problem: SearchProblem, budget: Budget, seed: int) -> Search:
     """A search that knows communities, where the budget is large enough to move them."""
     moves, movable = min(budget.moves, budget.both), len(problem.movable)
     if not moves or (size_of(problem) > LARGEST and moves * PART < movable):

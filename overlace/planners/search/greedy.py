@@ -10,7 +10,7 @@ import numpy as np
 
 from overlace.arrays.heap import Queue, dequeue, enqueue, new_queue
 from overlace.arrays.jit import Ints, Pairs, kernel
-from overlace.planners.search.problem import Problem
+from overlace.planners.search.problem import SearchProblem
 from overlace.planners.search.system import System, find_open, prices, try_settle, work_of
 from overlace.planners.search.walk import Search, State
 
@@ -22,7 +22,7 @@ SMALL = 16
 """Members of a class up to which those who talk with a client are looked at again."""
 
 
-def move_greedily(problem: Problem, links: Pairs, moves: int) -> State:
+def move_greedily(problem: SearchProblem, links: Pairs, moves: int) -> State:
     """Where clients are after so many moves, with these links between brokers."""
     search = Search(problem)
     search.goto(State(problem.limits.first.copy(), links))

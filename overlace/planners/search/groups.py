@@ -18,7 +18,7 @@ from overlace.arrays.communities import communities_at
 from overlace.arrays.csr import group
 from overlace.arrays.jit import Bools, Floats, Ints, by_address, kernel
 from overlace.arrays.vectors import fill
-from overlace.planners.search.limits import Limits, added_by, priced
+from overlace.planners.search.limits import LoadLimits, added_by, priced
 from overlace.planners.search.system import (
     Demand,
     System,
@@ -44,18 +44,18 @@ RESOLUTIONS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 
 
 @by_address
-class Groups(NamedTuple):
+class ClientGroups(NamedTuple):
     """Sets of clients, one after the other."""
 
     start: Ints
     member: Ints
 
 
-NO_GROUPS = Groups(np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int64))
+NO_GROUPS = ClientGroups(np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int64))
 
 
 @kernel
-def _choose(system: System, groups: Groups, g: int, broker: int) -> int:
+def _choose(system: System, groups: ClientGroups, g: int, broker: int) -> int:
     """Put the clients of a group into `scratch.who`: all (-1), those at a broker, or those that have moved (-2)."""
     home, first, place, who = system.seats.home, system.limits.first, system.limits.place, system.scratch.who
     count = 0
@@ -68,7 +68,7 @@ def _choose(system: System, groups: Groups, g: int, broker: int) -> int:
 
 
 @kernel(work=lambda system, reach, groups, *_: work_of(system, 3 * len(groups.member)))
-def move_groups(system: System, reach: Floats, groups: Groups, price: float, room: int) -> tuple[float, int]:
+def move_groups(system: System, reach: Floats, groups: ClientGroups, price: float, room: int) -> tuple[float, int]:
     """Visit groups in this order, bring each where it pays most; (gain, changes added), as `sweep`.
 
     All clients of a group are tried together, and then those that are at one broker.
@@ -118,7 +118,7 @@ def move_groups(system: System, reach: Floats, groups: Groups, price: float, roo
 
 
 @kernel(work=lambda system, groups, *_: work_of(system, 2 * len(groups.member)))
-def return_groups(system: System, groups: Groups, price: float) -> int:
+def return_groups(system: System, groups: ClientGroups, price: float) -> int:
     """Send the moved clients of each group home, all together, where they save less than their moves are priced at."""
     who, to, first = system.scratch.who, system.scratch.to, system.limits.first
     returned = 0
@@ -156,7 +156,7 @@ def paid_by(system: System, count: int, price: float) -> float:
     return total
 
 
-def groups_of(demand: Demand, movable: Ints, communities: Sequence[Ints], share: float) -> Groups:
+def groups_of(demand: Demand, movable: Ints, communities: Sequence[Ints], share: float) -> ClientGroups:
     """The sets of clients that may want to move together: communities, then the heaviest classes.
 
     To look at all of them takes as long as to look at every client alone, times `share`.
@@ -186,7 +186,7 @@ def groups_of(demand: Demand, movable: Ints, communities: Sequence[Ints], share:
             left -= need
     if not kept:
         return NO_GROUPS
-    return Groups(np.cumsum([0, *map(len, kept)]), np.concatenate(kept).astype(np.int64))
+    return ClientGroups(np.cumsum([0, *map(len, kept)]), np.concatenate(kept).astype(np.int64))
 
 
 # --- communities
@@ -219,7 +219,7 @@ def ties_between(demand: Demand, clients: int) -> tuple[Ints, Ints, Floats]:
     return pairs[kept] // clients, pairs[kept] % clients, summed[kept]
 
 
-def find_communities(demand: Demand, limits: Limits, movable: Ints, seed: int) -> list[Ints]:
+def find_communities(demand: Demand, limits: LoadLimits, movable: Ints, seed: int) -> list[Ints]:
     """Communities at rising resolutions, up to where the heaviest fits a broker."""
     clients = len(demand.of_start) - 1
     left, right, weight = ties_between(demand, clients)
@@ -240,7 +240,7 @@ def find_communities(demand: Demand, limits: Limits, movable: Ints, seed: int) -
 
 
 @kernel
-def _send(limits: Limits, sent: Floats, c: int, there: int) -> None:
+def _send(limits: LoadLimits, sent: Floats, c: int, there: int) -> None:
     """Count what a client at a broker sends, for the broker and its area."""
     sent[there] += limits.sent[c]
     if limits.area[there] >= 0:
@@ -248,7 +248,7 @@ def _send(limits: Limits, sent: Floats, c: int, there: int) -> None:
 
 
 @kernel
-def _roomy(limits: Limits, sent: Floats, room: Floats, there: int, more: float) -> bool:
+def _roomy(limits: LoadLimits, sent: Floats, room: Floats, there: int, more: float) -> bool:
     """Whether a broker and its area have room for so much."""
     area = limits.area[there]
     return bool(sent[there] + more <= room[there] and (area < 0 or sent[area] + more <= room[area]))

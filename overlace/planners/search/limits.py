@@ -11,7 +11,7 @@ from overlace.model import Observation
 
 
 @by_address
-class Limits(NamedTuple):
+class LoadLimits(NamedTuple):
     """What must hold. Loads are those of brokers, then of the areas that brokers share, where areas have limits."""
 
     first: Ints  # home of each client before the plan
@@ -31,11 +31,11 @@ class Limits(NamedTuple):
     inside: bool  # whether places are of several brokers, so that a client can change its home and is not moved
 
 
-def no_limits(home: Ints, brokers: int) -> Limits:
+def no_limits(home: Ints, brokers: int) -> LoadLimits:
     """Nothing is limited, access is free, and nobody is counted as sending anything."""
     clients = len(home)
     none, free, nobody = np.zeros(clients), np.full(brokers, np.inf), np.zeros(clients, dtype=np.int64)
-    return Limits(
+    return LoadLimits(
         first=home,
         sent=none,
         sent_cap=free,
@@ -74,14 +74,14 @@ def excess(load: Floats, cap: Floats) -> float:
 
 
 @kernel
-def added_by(limits: Limits, c: int, here: int, there: int) -> int:
+def added_by(limits: LoadLimits, c: int, here: int, there: int) -> int:
     """Changes that a move adds: 1 away from the first home, -1 back to it."""
     home = limits.place[limits.first[c]]
     return (1 if limits.place[there] != home else 0) - (1 if limits.place[here] != home else 0)
 
 
 @kernel
-def priced(limits: Limits, c: int, b: int, price: float) -> float:
+def priced(limits: LoadLimits, c: int, b: int, price: float) -> float:
     """What it costs a client to be at a broker besides its classes: access, and the price of its move."""
     total = limits.access[limits.group[c], b] * limits.amount[c]
     first = limits.first[c]

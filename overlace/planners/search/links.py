@@ -37,7 +37,7 @@ class Rules(NamedTuple):
 
 
 @by_address
-class Standing(NamedTuple):
+class SearchTree(NamedTuple):
     """A tree under search."""
 
     wiring: Wiring
@@ -52,7 +52,7 @@ class Standing(NamedTuple):
 
 
 @kernel
-def stand(p: Spans, links: Pairs, rules: Rules) -> Standing:
+def stand(p: Spans, links: Pairs, rules: Rules) -> SearchTree:
     """A search that stands at these links."""
     n, slots = len(p.toll), len(links)
     fresh = np.zeros(slots, dtype=np.bool_)
@@ -60,7 +60,7 @@ def stand(p: Spans, links: Pairs, rules: Rules) -> Standing:
     for k in range(slots):
         fresh[k] = not is_first(rules, links[k, 0], links[k, 1])
         state[0] += fresh[k]
-    return Standing(
+    return SearchTree(
         wiring=wire(n, links, prices_of(p.wires, links)),
         workspace=new_workspace(p),
         fresh=fresh,
@@ -80,14 +80,14 @@ def is_first(rules: Rules, a: int, b: int) -> bool:
 
 
 @kernel
-def may_join(s: Standing, rules: Rules, slot: int, a: int) -> bool:
+def may_join(s: SearchTree, rules: Rules, slot: int, a: int) -> bool:
     """Whether a node may have one more link once the slot's is out."""
     ends = (s.wiring.to[2 * slot] == a) + (s.wiring.to[2 * slot + 1] == a)
     return bool(s.wiring.degree[a] - ends + 1 <= rules.cap[a])
 
 
 @kernel
-def best_join(p: Spans, s: Standing, rules: Rules, slot: int, below: float) -> tuple[float, int, int]:
+def best_join(p: Spans, s: SearchTree, rules: Rules, slot: int, below: float) -> tuple[float, int, int]:
     """(gain, a, b): the pair at which to join the parts of a slot's cut, if it gains more than `below`.
 
     a is -1 where no pair does.
@@ -142,7 +142,7 @@ def best_join(p: Spans, s: Standing, rules: Rules, slot: int, below: float) -> t
 
 
 @kernel
-def look_at(p: Spans, s: Standing, rules: Rules, slot: int, least: float) -> None:
+def look_at(p: Spans, s: SearchTree, rules: Rules, slot: int, least: float) -> None:
     """Find the best swap for a slot and remember it."""
     gain, a, b = best_join(p, s, rules, slot, least)
     s.gain[slot] = gain if a >= 0 else 0.0
@@ -151,7 +151,7 @@ def look_at(p: Spans, s: Standing, rules: Rules, slot: int, least: float) -> Non
 
 
 @kernel
-def best_swap(p: Spans, s: Standing, rules: Rules, least: float, eager: bool) -> int:
+def best_swap(p: Spans, s: SearchTree, rules: Rules, least: float, eager: bool) -> int:
     """The slot whose swap saves most; -1 where none saves more than `least`.
 
     Eager: all are looked at anew; else those around which something has changed and those that promise most, and all
@@ -180,7 +180,7 @@ def best_swap(p: Spans, s: Standing, rules: Rules, least: float, eager: bool) ->
 
 
 @kernel
-def swap(p: Spans, s: Standing, rules: Rules, slot: int, a: int, b: int) -> None:
+def swap(p: Spans, s: SearchTree, rules: Rules, slot: int, a: int, b: int) -> None:
     """Put a-b into a slot, and have the links around the loop looked at again."""
     w, d = s.wiring, s.workspace
     weigh(p, w, d, slot)
@@ -199,7 +199,7 @@ def swap(p: Spans, s: Standing, rules: Rules, slot: int, a: int, b: int) -> None
 
 
 @kernel
-def put(p: Spans, s: Standing, rules: Rules, slot: int, a: int, b: int) -> None:
+def put(p: Spans, s: SearchTree, rules: Rules, slot: int, a: int, b: int) -> None:
     """Put a-b into a slot."""
     detach(s.wiring, slot)
     attach(s.wiring, slot, a, b, price_of(p.wires, a, b))
@@ -209,7 +209,7 @@ def put(p: Spans, s: Standing, rules: Rules, slot: int, a: int, b: int) -> None:
 
 
 @kernel
-def descend(p: Spans, s: Standing, rules: Rules, least: float, whole: bool) -> float:
+def descend(p: Spans, s: SearchTree, rules: Rules, least: float, whole: bool) -> float:
     """Take swaps that pay, link by link, until none does; with `whole`, none over the whole tree. What was saved."""
     saved = 0.0
     again = True
@@ -230,7 +230,7 @@ def descend(p: Spans, s: Standing, rules: Rules, least: float, whole: bool) -> f
 
 
 @kernel
-def steepest(p: Spans, s: Standing, rules: Rules, least: float, eager: bool) -> float:
+def steepest(p: Spans, s: SearchTree, rules: Rules, least: float, eager: bool) -> float:
     """Take the swap that pays most, again and again. Returns what was saved."""
     saved = 0.0
     while True:
@@ -242,7 +242,7 @@ def steepest(p: Spans, s: Standing, rules: Rules, least: float, eager: bool) -> 
 
 
 @kernel
-def relieve(p: Spans, s: Standing, rules: Rules) -> int:
+def relieve(p: Spans, s: SearchTree, rules: Rules) -> int:
     """Take links away from brokers above their limits, the cheapest way first; a broker it fails at, or -1."""
     for v in range(p.wires.brokers):
         while s.wiring.degree[v] > rules.cap[v]:
@@ -261,7 +261,7 @@ def relieve(p: Spans, s: Standing, rules: Rules) -> int:
 
 
 @kernel
-def kick(p: Spans, s: Standing, rules: Rules, random: Ints, tries: int) -> float:
+def kick(p: Spans, s: SearchTree, rules: Rules, random: Ints, tries: int) -> float:
     """Swap a random link for the cheapest of a few random pairs that join its parts. Returns what it costs."""
     slot = draw_below(random, len(s.fresh))
     if rules.kept[slot]:
@@ -293,7 +293,7 @@ def kick(p: Spans, s: Standing, rules: Rules, random: Ints, tries: int) -> float
 
 
 @kernel
-def keep_trying(p: Spans, s: Standing, rules: Rules, least: float, kicks: int, random: Ints) -> float:
+def keep_trying(p: Spans, s: SearchTree, rules: Rules, least: float, kicks: int, random: Ints) -> float:
     """Kick, descend again, and go back unless that paid; so many times. Returns what was saved."""
     best = links_of(s.wiring)
     saved = 0.0
@@ -314,7 +314,7 @@ def keep_trying(p: Spans, s: Standing, rules: Rules, least: float, kicks: int, r
 
 
 @kernel
-def go_back(p: Spans, s: Standing, rules: Rules, links: Pairs) -> None:
+def go_back(p: Spans, s: SearchTree, rules: Rules, links: Pairs) -> None:
     """Stand at these links again."""
     w = s.wiring
     for k in range(len(links)):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from overlace.arrays.csr import group, sort_groups, take_groups
 from overlace.arrays.hashing import mix
 from overlace.arrays.jit import Bools, Floats, Ints, Pairs, kernel
-from overlace.planners.search.limits import Limits
+from overlace.planners.search.limits import LoadLimits
 from overlace.planners.search.system import Demand, root_tree, traffic_cost
 from overlace.planners.search.wires import Wires
 
@@ -18,7 +18,7 @@ ROUNDS = 4
 
 
 @dataclass(frozen=True)
-class Problem:
+class SearchProblem:
     """Demand, costs, limits, and the system as it was."""
 
     demand: Demand
@@ -28,7 +28,7 @@ class Problem:
     parent: Ints  # the same tree, hung up at broker 0
     stays: Bools  # per broker: the link to its parent there stays
     max_degree: Ints
-    limits: Limits
+    limits: LoadLimits
     capped: bool  # whether a broker has a limit on what it handles
     movable: Ints  # clients that may move
     sent_goal: Floats  # what each broker and area should send at most; its limit is that, or what is so today
@@ -58,7 +58,7 @@ def demand_of(start: Ints, member: Ints, demand: Floats, clients: int) -> Demand
     return Demand(start, member, demand, bounds, of_class[order])
 
 
-def loads_at(limits: Limits, load: Demand, home: Ints, links: Pairs, wires: Wires) -> tuple[Floats, Floats]:
+def loads_at(limits: LoadLimits, load: Demand, home: Ints, links: Pairs, wires: Wires) -> tuple[Floats, Floats]:
     """(sent, handled): what each broker and area bears when clients have these homes."""
     node = np.zeros(len(limits.area))
     return sent_at(limits, home), traffic_cost(
@@ -66,7 +66,7 @@ def loads_at(limits: Limits, load: Demand, home: Ints, links: Pairs, wires: Wire
     )[1]
 
 
-def sent_at(limits: Limits, home: Ints) -> Floats:
+def sent_at(limits: LoadLimits, home: Ints) -> Floats:
     """What clients with these homes send, by broker and area."""
     loads, known = len(limits.sent_cap), limits.area[home] >= 0
     sent = np.bincount(home, weights=limits.sent, minlength=loads).astype(np.float64)
@@ -79,7 +79,7 @@ def talking(demand: Demand) -> Ints:
     return np.unique(demand.member[paid])
 
 
-def renumber(p: Problem) -> tuple[Problem, Ints]:
+def renumber(p: SearchProblem) -> tuple[SearchProblem, Ints]:
     """(the problem with its clients in an order that follows from the system alone, the old number of each).
 
     Who talks most comes first; clients are told apart by what they send, where they are and with whom they talk, then

@@ -16,7 +16,7 @@ from overlace.arrays.csr import neighbours
 from overlace.arrays.jit import Bools, Floats, Ints, Pairs, by_address, kernel
 from overlace.arrays.trees import go_down
 from overlace.arrays.vectors import copy_to, fill
-from overlace.planners.search.limits import Limits, fits, priced
+from overlace.planners.search.limits import LoadLimits, fits, priced
 from overlace.planners.search.wires import Wires, price_of
 
 WORK = 20_000
@@ -234,7 +234,7 @@ def new_scratch(brokers: int, loads: int, classes: int, clients: int) -> Scratch
 
 
 @by_address
-class Loads(NamedTuple):
+class SystemLoads(NamedTuple):
     """What each broker and area bears now, changed in place, and the classes whose messages pass it."""
 
     sent: Floats
@@ -251,8 +251,8 @@ class System(NamedTuple):
     seats: Seats
     tree: Tree
     node: Floats
-    limits: Limits
-    loads: Loads
+    limits: LoadLimits
+    loads: SystemLoads
     scratch: Scratch
     capped: bool  # whether anything that is handled has a limit
 

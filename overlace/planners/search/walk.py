@@ -19,12 +19,12 @@ from overlace.arrays.wiring import links_of
 from overlace.planners.search.clients import chain, exchange, partners, relieve, sweep
 from overlace.planners.search.groups import NO_GROUPS, groups_of, move_groups, pack_groups, return_groups
 from overlace.planners.search.limits import excess, fits
-from overlace.planners.search.links import Rules, Standing, best_swap, descend, stand, steepest, swap
-from overlace.planners.search.problem import Problem, sent_at
+from overlace.planners.search.links import Rules, SearchTree, best_swap, descend, stand, steepest, swap
+from overlace.planners.search.problem import SearchProblem, sent_at
 from overlace.planners.search.spans import Spans, spans_of
 from overlace.planners.search.system import (
-    Loads,
     System,
+    SystemLoads,
     Tree,
     new_scratch,
     reach_of,
@@ -101,7 +101,7 @@ NO_BUDGET = Budget()
 class Search:
     """Walks from state to state; what follows from a state is kept beside it."""
 
-    def __init__(self, problem: Problem, communities: Sequence[Ints] = ()) -> None:
+    def __init__(self, problem: SearchProblem, communities: Sequence[Ints] = ()) -> None:
         self.problem = problem
         self.large, self.huge = (size_of(problem) > most for most in (SMALL, MIDDLE))
         self.starts, self.groups = communities[-1:] if self.large else communities[-2:], NO_GROUPS
@@ -164,7 +164,14 @@ class Search:
         else:
             limits = limits._replace(sent_cap=p.sent_goal, handled_cap=p.handled_goal)
         self.system = System(
-            p.demand, self.seats, self.tree, p.node, limits, Loads(sent, handled, p.load, seats), self.scratch, p.capped
+            p.demand,
+            self.seats,
+            self.tree,
+            p.node,
+            limits,
+            SystemLoads(sent, handled, p.load, seats),
+            self.scratch,
+            p.capped,
         )
         place, first = limits.place, limits.first
         self.moved = int((place[self.home] != place[first]).sum())
@@ -254,7 +261,7 @@ class Search:
             return False
         rules = self.rules(self.swapped + room, max(price, p.least) + p.swap_price)
         spans, least = self.spans(), TINY * max(1.0, self.cost)
-        standing: Standing = stand(spans, self.links, rules)
+        standing: SearchTree = stand(spans, self.links, rules)
         if p.capped:
             moved = self._swap_within(spans, standing, rules, least)
         else:
@@ -278,7 +285,7 @@ class Search:
             self._spans = self.home.copy(), home_spans(self.problem, self.home)
         return self._spans[1]
 
-    def _swap_within(self, spans: Spans, standing: Standing, rules: Rules, least: float) -> bool:
+    def _swap_within(self, spans: Spans, standing: SearchTree, rules: Rules, least: float) -> bool:
         """Carry out the best swaps that keep what brokers handle within their limits."""
         moved, links, vain = False, self.links, 0
         while vain < TRIED:
@@ -440,7 +447,7 @@ class Search:
         return best
 
 
-def size_of(problem: Problem) -> int:
+def size_of(problem: SearchProblem) -> int:
     """Brokers times clients."""
     return len(problem.limits.first) * len(problem.node)
 
@@ -450,7 +457,7 @@ def by_cost(state: State) -> tuple[bool, float, float, int]:
     return not state.lawful, round(state.over, 6), state.cost, state.changes
 
 
-def home_spans(p: Problem, home: Ints) -> Spans:
+def home_spans(p: SearchProblem, home: Ints) -> Spans:
     """What the classes of a problem span with these homes."""
     demand = p.demand
     paid = np.where(np.diff(demand.start) > 1, demand.demand, 0.0)

@@ -97,7 +97,7 @@ def add_arc(f: Flow, filled: int, a: int, b: int, there: float, back: float) -> 
     return filled
 
 
-class Scratch(NamedTuple):
+class FlowScratch(NamedTuple):
     """What a maximum flow is worked out in; `level` is 0 or more on the source's side when it is done."""
 
     room: Floats  # per arc, what is left of it
@@ -108,7 +108,7 @@ class Scratch(NamedTuple):
 
 
 @kernel
-def find_levels(f: Flow, scratch: Scratch, source: int) -> None:
+def find_levels(f: Flow, scratch: FlowScratch, source: int) -> None:
     """Breadth first from the source over arcs with room."""
     level, queue = scratch.level, scratch.queue
     level[:] = -1
@@ -129,7 +129,7 @@ def find_levels(f: Flow, scratch: Scratch, source: int) -> None:
 
 
 @kernel
-def least_cut(f: Flow, scratch: Scratch, source: int, sink: int) -> float:
+def least_cut(f: Flow, scratch: FlowScratch, source: int, sink: int) -> float:
     """The weight of the least cut (Dinic)."""
     room, level, at, path = scratch.room, scratch.level, scratch.at, scratch.path
     copy(f.room, room)
@@ -165,7 +165,7 @@ def least_cut(f: Flow, scratch: Scratch, source: int, sink: int) -> float:
 
 
 @kernel
-def fill_path(scratch: Scratch, length: int) -> float:
+def fill_path(scratch: FlowScratch, length: int) -> float:
     """Send as much along a path as its fullest arc lets through; returns how much."""
     room, path = scratch.room, scratch.path
     least = np.inf
@@ -184,7 +184,7 @@ def cut_tree(p: Spans) -> tuple[Ints, Floats]:
     nodes = len(f.first)
     level, queue = np.empty(nodes, dtype=np.int64), np.empty(nodes, dtype=np.int64)
     at, path = np.empty(nodes, dtype=np.int64), np.empty(nodes, dtype=np.int64)
-    scratch = Scratch(np.empty(len(f.room)), level, queue, at, path)
+    scratch = FlowScratch(np.empty(len(f.room)), level, queue, at, path)
     parent = np.zeros(p.wires.brokers, dtype=np.int64)
     crosses = np.zeros(p.wires.brokers)
     for s in range(1, p.wires.brokers):

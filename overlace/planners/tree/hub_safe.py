@@ -20,9 +20,9 @@ from overlace.model import Observation, Progress
 from overlace.planners.tree.limits import start_within_limits
 from overlace.planners.tree.planner import TreePlanner
 from overlace.planners.tree.regraft import regraft_tree, smallest_gain
-from overlace.planners.tree.rounds import Locks, Protocol, Run, run_rounds
+from overlace.planners.tree.rounds import Locks, Protocol, ProtocolRun, run_rounds
 from overlace.planners.tree.setting import Setting
-from overlace.planners.tree.tabu import Effort
+from overlace.planners.tree.tabu import TabuEffort
 
 
 @dataclass(frozen=True)
@@ -42,11 +42,11 @@ class HubSafe(TreePlanner):
             links = regraft_tree(self, observation, setting, 0, seed, progress, links)
         return links
 
-    def run(self, setting: Setting, seed: int = 0, progress: Progress | None = None) -> Run:
+    def run(self, setting: Setting, seed: int = 0, progress: Progress | None = None) -> ProtocolRun:
         """The rounds, with what happened in each."""
         protocol = Protocol(
             tabu=False,
-            effort=Effort(iterations=0, samples=0, tenure=-1, least=smallest_gain(setting)),
+            effort=TabuEffort(iterations=0, samples=0, tenure=-1, least=smallest_gain(setting)),
             relaxed=self.locks == "relaxed",
             most=len(setting.start) if self.max_swaps is None or not setting.built else self.max_swaps,
             fee=self.min_gain if setting.built else 0.0,

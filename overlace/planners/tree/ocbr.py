@@ -24,10 +24,10 @@ from overlace.planners.tree.limits import start_within_limits
 from overlace.planners.tree.planner import TreePlanner
 from overlace.planners.tree.problem import nodes_tree, split_nodes
 from overlace.planners.tree.regraft import smallest_gain
-from overlace.planners.tree.rounds import Locks, Protocol, Run, run_rounds
+from overlace.planners.tree.rounds import Locks, Protocol, ProtocolRun, run_rounds
 from overlace.planners.tree.setting import Setting, setting_of
 from overlace.planners.tree.steps import MOVED, REASONS, plan_to
-from overlace.planners.tree.tabu import Effort
+from overlace.planners.tree.tabu import TabuEffort
 from overlace.wording import amount
 
 
@@ -63,12 +63,12 @@ class Ocbr(TreePlanner):
 
     def run(
         self, setting: Setting, seed: int = 0, progress: Progress | None = None, clients: Observation | None = None
-    ) -> Run:
+    ) -> ProtocolRun:
         """The rounds, with what happened in each; with an observation of clients these may move."""
         tenure = -1 if self.tenure is None else self.tenure
         protocol = Protocol(
             tabu=True,
-            effort=Effort(self.iterations, self.samples, tenure, least=smallest_gain(setting)),
+            effort=TabuEffort(self.iterations, self.samples, tenure, least=smallest_gain(setting)),
             relaxed=self.locks == "relaxed",
             most=10**9 if self.max_swaps is None or not setting.built else self.max_swaps,
             fee=self.min_gain if setting.built else 0.0,

@@ -22,7 +22,7 @@ from overlace.arrays.trees import root_at
 from overlace.model import Progress
 from overlace.planners.search.spans import Spans
 from overlace.planners.tree.local import improve
-from overlace.planners.tree.tabu import Effort, optimize
+from overlace.planners.tree.tabu import TabuEffort, optimize
 from overlace.planners.tree.view import LocalView, Views, local_classes, neighbourhood, views_of
 
 Locks = Literal["paper", "relaxed"]
@@ -32,7 +32,7 @@ class Protocol(NamedTuple):
     """How masters search and lock."""
 
     tabu: bool  # Figure 3; else exact or prune and regraft
-    effort: Effort
+    effort: TabuEffort
     relaxed: bool
     most: int  # links that may differ from the first tree
     fee: float  # what each link that a rearrangement changes must save
@@ -61,7 +61,7 @@ ASKED, REFUSED, ACTED, LINKS, LOCKED, CONTROL = range(6)
 """The counts of a round."""
 
 
-class Run(NamedTuple):
+class ProtocolRun(NamedTuple):
     """All rounds and where they led."""
 
     links: Pairs
@@ -76,7 +76,7 @@ def run_rounds(
     rounds: int | None,
     seed: int,
     progress: Progress | None = None,
-) -> Run:
+) -> ProtocolRun:
     """Rounds from a tree until nobody finds anything better, or as many as are allowed."""
     links = np.ascontiguousarray(links)
     keeper = np.zeros(len(p.toll), dtype=np.bool_)
@@ -96,7 +96,7 @@ def run_rounds(
             progress(0.9 * (1 - 1 / (1 + len(done))), f"round {len(done)}")
         if acted == 0:
             break
-    return Run(links, done)
+    return ProtocolRun(links, done)
 
 
 @kernel

@@ -48,7 +48,7 @@ def setting_of(planner: TreePlanner, observation: Observation, overlay: Overlay 
     return Setting(problem, np.ascontiguousarray(start), built, np.asarray(kept))
 
 
-def search_problem(planner: TreePlanner, observation: Observation, setting: Setting) -> search.Problem:
+def search_problem(planner: TreePlanner, observation: Observation, setting: Setting) -> search.SearchProblem:
     """The problem as the search takes it: nobody moves, and every link that differs must save `min_gain`."""
     p = setting.problem
     demand = classes_of(observation, planner.weight)
@@ -58,7 +58,7 @@ def search_problem(planner: TreePlanner, observation: Observation, setting: Sett
         stays[a if parent[a] == b else b] = True
     home = np.maximum(observation.overlay.homes(observation.clients), 0)
     limits = no_limits(home, p.wires.brokers)
-    return search.Problem(
+    return search.SearchProblem(
         demand=demand,
         wires=p.wires,
         node=p.toll,

@@ -28,7 +28,7 @@ LISTED = 2_000
 """Pairs of nodes up to which all links are listed before drawing; above, up to 50 N pairs are tried for each draw."""
 
 
-class Effort(NamedTuple):
+class TabuEffort(NamedTuple):
     """How long a master searches."""
 
     iterations: int
@@ -54,7 +54,7 @@ class Pool(NamedTuple):
 
 
 @kernel
-def optimize(p: Spans, view: LocalView, effort: Effort, random: Ints) -> tuple[float, Ints]:
+def optimize(p: Spans, view: LocalView, effort: TabuEffort, random: Ints) -> tuple[float, Ints]:
     """(gain, parent): the best tree found over a neighbourhood, hung up at its master, node 0."""
     k, nodes = len(view.nodes), view.nodes
     current = np.zeros(k, dtype=np.int64)  # F3:2

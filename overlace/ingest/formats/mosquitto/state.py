@@ -49,7 +49,7 @@ class Sends(NamedTuple):
     returned: Bools  # this turn is the client's return to its session
 
 
-class Lines(NamedTuple):
+class LineColumns(NamedTuple):
     """What the turns are read from, a row a line."""
 
     code: Numbers
@@ -84,7 +84,7 @@ def turns_of(log: Log, owned: Bools) -> tuple[Entries, Sends, Bools]:
     """(entries, sends, repeated): a repeated line is a receive that comes again; topics `owned` are the broker's."""
     first, enters = _entering(log)
     durable31 = (log.version == 1) & (log.clean == 0)
-    lines = Lines(
+    lines = LineColumns(
         log.code, log.client, log.topic, log.size, log.mid, log.dup, log.qos, log.retain, log.present, enters, durable31
     )
     columns, none = (
@@ -145,7 +145,7 @@ def _entering(log: Log) -> tuple[Ints, Ints]:
 
 
 @kernel(work=lambda lines, *_: 3 * len(lines.code))
-def take_turns(lines: Lines, entries: Entries, sends: Sends, known: Clients, bridge: Bools, owned: Bools) -> int:
+def take_turns(lines: LineColumns, entries: Entries, sends: Sends, known: Clients, bridge: Bools, owned: Bools) -> int:
     """Fill in entries and what is known of each send; the number of entries."""
     code, client = lines.code, lines.client
     now, absent, returning = -1, -1, -1  # the entry of this turn, the client that went away in it or came back in it
@@ -190,7 +190,7 @@ def take_turns(lines: Lines, entries: Entries, sends: Sends, known: Clients, bri
 
 
 @kernel
-def sends_will(lines: Lines, i: int, absent: int, known: Clients, owned: Bools) -> bool:
+def sends_will(lines: LineColumns, i: int, absent: int, known: Clients, owned: Bools) -> bool:
     """Whether a send is of a will that was not expected: none was seen to be given, or a late goodbye."""
     will, topic = known.will[absent], lines.topic[i]
     if will == UNSEEN:
@@ -200,7 +200,7 @@ def sends_will(lines: Lines, i: int, absent: int, known: Clients, owned: Bools) 
 
 @kernel
 def take_send(
-    lines: Lines,
+    lines: LineColumns,
     i: int,
     now: int,
     returning: bool,
@@ -243,7 +243,7 @@ def take_send(
 
 
 @kernel
-def put_entry(entries: Entries, row: int, line: int, at: int, publisher: int, lines: Lines, like: int) -> None:
+def put_entry(entries: Entries, row: int, line: int, at: int, publisher: int, lines: LineColumns, like: int) -> None:
     """Fill a row of entries; what the message is stands in the line `like`."""
     entries.line[row], entries.enter[row], entries.publisher[row] = line, at, publisher
     entries.topic[row], entries.size[row] = lines.topic[like], lines.size[like]
