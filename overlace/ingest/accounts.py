@@ -202,8 +202,8 @@ def refuse_empty(accounts: Mapping[str, SourceAccount], sources: Sequence[Source
         if reasons:
             reason, count = max(reasons.items(), key=lambda item: item[1])
             raise Absent(
-                f"{account.source}: no row is kept: {count:,} of {account.lines:,} lines are {reason}. Nothing was "
-                f"ingested. {unseen_values(source.options) or '`overlace peek` shows rows as they are.'}"
+                f"{account.source}: no row is kept: {count:,} of {account.lines:,} lines are {reason}, so nothing was "
+                f"ingested: {unseen_values(source.options) or '`overlace peek` shows rows as they are.'}"
             )
 
 

@@ -193,7 +193,7 @@ def explain_gap(verdict: Verdict, follows: Later) -> str:
     if met := strangers(follows):
         causes.append(f"{met:.0%} of the deliveries between known clients are between two that had not talked then")
     why = f". Likely why: {'; '.join(causes)}" if causes and saved < verdict.train else ""
-    known = f" and {percent(expected.share)} was expected ({expected})" if expected and surprises else ""
+    known = f" and {percent(expected.share)} was expected ({expected.between})" if expected and surprises else ""
     trained = f"{percent(verdict.train)} was in the training window"
     return f"{percent(saved)} is paid on held-out traffic where {trained}{known}{why}"
 

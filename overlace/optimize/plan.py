@@ -90,6 +90,9 @@ def _why_no_routes(task: Task) -> str:
         return "no client's broker is known: ingest sessions"
     if len(observation.classes) == 0:
         return "no message was received by anybody"
+    homes, flows = observation.overlay.homes(observation.clients), observation.flows
+    if not ((homes[flows.sender] >= 0) & (homes[flows.receiver] >= 0)).any():
+        return "of no delivery are the brokers of sender and receiver both known: ingest sessions"
     if goal.objective == "latency" and not (network.latency_us > 0).any():
         return "the latencies of links are not known: ingest links with latency_us"
     if goal.objective == "latency" and (why := network.unmeasured(observation.overlay.tree, task.names)):

@@ -138,7 +138,7 @@ def benefit(document: PlanFile) -> str:
         return ""
     first, part = judged.metrics[0], judged.metrics[-1].part
     if (saving := judged.saving) is not None:
-        sure = f" ({saving})" if saving.slices >= LEAST_SLICES else ""
+        sure = f" ({saving.between})" if saving.slices >= LEAST_SLICES else ""
         return f"{percent(saving.share)} {label_of(first.metric)} {PARTS[part]}{sure}"
     now = next(each for each in judged.metrics if (each.metric, each.part) == (first.metric, part))
     if "mesh" in document.facets:  # where there were no links, there is nothing to compare with
@@ -191,7 +191,7 @@ def sure_line(judged: Judgement) -> str:
     if judged.saving is not None and judged.saving.slices < LEAST_SLICES:
         text += ", too short for an interval"
     tense = "is" if judged.metrics[-1].part == "train" else "was"
-    return text + (f"; {percent(expected.share)} {tense} expected ({expected})" if expected else "")
+    return text + (f"; {percent(expected.share)} {tense} expected ({expected.between})" if expected else "")
 
 
 def lines(document: PlanFile, units: Units) -> list[tuple[str, str]]:
@@ -225,14 +225,14 @@ def _routed_lines(
     values = f"{amount(counts.before / scale)} -> {amount(counts.after / scale)}"
     drawn = f" in 95 of 100 draws from {saving.slices} stretches of the log" if saving.slices >= LEAST_SLICES else ""
     earlier = f", those after {counted(saving.origins - 1, 'trial plan', 'trial plans')} among them"
-    sure = f"({saving}{drawn}{earlier if drawn and saving.origins > 1 else ''})"
+    sure = f"({saving.between}{drawn}{earlier if drawn and saving.origins > 1 else ''})"
     yield units.metric(counts.metric), f"{values} {PARTS[part]}: {percent(saving.share)} {sure}"
     train = [each for each in judged.metrics if (each.metric, each.part) == (counts.metric, "train")]
     saved = [f"training window {percent(1 - each.after / each.before if each.before else 0.0)}" for each in train[:1]]
     if part == "held-out":
         saved.append(f"held out {percent(saving.share)}")
     if expected := judged.expected:
-        saved.append(f"expected {percent(expected.share)} ({expected})")
+        saved.append(f"expected {percent(expected.share)} ({expected.between})")
     yield "saved", ", ".join(saved)
     if judged.baselines and max(each.share for each in judged.baselines) > saving.share + BEATEN:
         yield "beaten by a baseline", f"{_baselines_line(judged)}: in trial plans inside the training window it was not"
@@ -360,7 +360,8 @@ def flattens(judged: Judgement) -> str:
         return ""
     where, total = PARTS[judged.metrics[-1].part], judged.curve[-1].steps
     if found.steps == total:
-        return f"more than {found.more_than:,} of {total:,} steps bring {ENOUGH:.0%} of the saving {where}"
+        most = "all" if found.more_than == total - 1 else f"more than {found.more_than:,} of"
+        return f"{most} {total:,} steps are needed for {ENOUGH:.0%} of the saving {where}"
     share = int(100 * found.share + 1e-9)
     first = "the first of {:,} steps brings" if found.steps == 1 else f"the first {found.steps:,} of {{:,}} steps bring"
     return f"{first.format(total)} {share}% of the saving {where}"

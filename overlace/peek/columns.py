@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -45,15 +46,21 @@ TABLE_COLUMNS = (
 """Columns that identify a table, the likeliest tables first."""
 
 NAMED = "by name"
+LISTS = re.compile(r'\["[^"{}\[\]]*"(, "[^"{}\[\]]*")*\]|\[\]')
+"""A list of names, as a cell has it."""
+
 SHARED = 0.2
 """Share of the values of the smaller column from which two columns hold the same kind of names."""
 
 STRONG = {
-    "at": "time timestamp datetime when date epoch sent created logged ts",
-    "receiver": "receiver recipient recipients to dst dest destination target subscriber consumer callee rcpt",
-    "client": "client sender from src source publisher producer author caller origin",
-    "topic": "topic subject channel queue stream room genre category tag hashtag",
-    "bytes": "bytes size length",
+    "at": "time timestamp datetime when date epoch sent created logged ts zeitpunkt zeitstempel",
+    "receiver": (
+        "receiver receivers recipient recipients to dst dest destination target subscriber subscribers consumer callee "
+        "rcpt empfänger empfaenger"
+    ),
+    "client": "client sender from src source publisher producer author caller origin absender",
+    "topic": "topic subject channel queue stream room genre category tag hashtag thema",
+    "bytes": "bytes size length größe groesse",
     "broker": "broker server gateway",
 }
 WEAK = {
@@ -93,6 +100,7 @@ class Columns:
         }
         self.numbers = {name: _numbers(values) for name, values in self.known.items()}
         self.time_kinds = {name: _time_kind(values[:500]) for name, values in self.known.items()}
+        self.kind = ""  # the column that says of what kind a row is
 
     def rows_by(self, name: str, values: Sequence[str]) -> list[Mapping[str, str]]:
         """The rows that have one of some values in a column."""
@@ -119,7 +127,23 @@ class Columns:
     def could_be_names(self, name: str) -> bool:
         """Whether a column could hold names: neither fractions, nor long texts, nor lists."""
         strange = max(self.share(r"(?s).{81}", name), self.share(r"^-?\d*\.\d+$", name))
-        return len(self.known[name]) * 2 > self.rows and strange <= 0.5 and not self.is_nested(name)
+        dated = not self.time_kinds[name] and self.share(rf"^\W*({OTHER_DATES})", name) > 0.5
+        few = len(self.known[name]) * 2 <= self.rows
+        return not (few or dated or strange > 0.5 or name == self.kind or self.is_nested(name))
+
+    def lists_names(self, name: str) -> bool:
+        """Whether each cell is a list of names."""
+        return bool(self.known[name]) and all(map(LISTS.fullmatch, self.known[name]))
+
+    def fans_out(self, name: str, same: Sequence[str]) -> bool:
+        """Whether rows that agree in some columns differ in this one, and its names come again in other rows."""
+        groups: dict[tuple[str, ...], list[str]] = defaultdict(list)
+        for row in self.cells:
+            groups[tuple(row.get(each, "") for each in same)].append(row.get(name, ""))
+        several = [own for own in groups.values() if len(own) > 1]
+        differ = sum(len({*own}) == len(own) for own in several)
+        often = sum(map(len, several)) > SHARED * self.rows
+        return often and differ > 0.95 * len(several) and 1 < len({*self.known[name]}) < len(self.known[name]) / 2
 
     def could_be_costs(self, name: str) -> bool:
         """Whether a column could hold what links cost."""
@@ -146,6 +170,19 @@ def _numbers(values: Sequence[str]) -> list[float]:
         with suppress(ValueError):
             found.append(float(each))
     return [value for value in found if math.isfinite(value)]
+
+
+def _label(cell: str) -> str:
+    """The label before a number, as in Offset:12; nothing if there is none."""
+    found = re.fullmatch(r"([A-Za-z_]+):\d+", cell)
+    return found[1] if found else ""
+
+
+def _is_sized(values: Sequence[str]) -> bool:
+    """Whether most values are numbers, and as times they are from 1990 to 2100."""
+    numbers = sorted(_numbers(values))
+    per_second = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}[unit_of(values) or "s"]
+    return len(numbers) * 2 > len(values) and 6.3e8 < numbers[len(numbers) // 2] / per_second < 4.1e9
 
 
 def _time_kind(values: Sequence[str]) -> str:
@@ -216,7 +253,8 @@ def _text_columns(data: bytes, form: str, asked: Options) -> tuple[Columns | Non
         return None, asked
     meaning = any(_field_in(name, words) for name in found.names for words in (STRONG, WEAK))
     again = any(name in values for name in found.names for values in found.known.values())
-    if asked.header is None and layout.header and again and not meaning:  # the first line is one more row
+    marked = any(_label(name) and {*map(_label, values)} == {_label(name)} for name, values in found.known.items())
+    if asked.header is None and layout.header and (marked or (again and not meaning)):  # the first line is one more row
         return _text_columns(data, form, replace(asked, header=False))
     return found, asked
 
@@ -238,7 +276,9 @@ def guess_fields(form: str, columns: Columns) -> dict[str, tuple[str, str]]:
             field, known = _field_in(name, words), columns.known[name]
             fits = columns.time_kinds[name] if field == "at" else known and not columns.is_nested(name)
             fits = all(map(str.isdecimal, known)) if field == "bytes" else fits
-            if name not in found and field and not _has(found, field) and fits:
+            if field == "receiver" and columns.lists_names(name):
+                field, fits = "receivers", True
+            if name not in found and field and not _has(found, "receiver" if field == "receivers" else field) and fits:
                 found[name] = (field, why)
     if not _has(found, "at"):
         found |= _guess_time(columns, [name for name in columns.names if name not in found])
@@ -256,7 +296,7 @@ def _has(found: Fields, field: str) -> bool:
 
 def _field_in(name: str, words: Mapping[str, str]) -> str:
     """The field of the first word in the name of a column that stands for one."""
-    parts = re.findall(r"[A-Z]?[a-z]+|[A-Z]+|\d+", name)
+    parts = re.findall(r"[A-ZÄÖÜ]?[a-zäöüß]+|[A-Z]+|\d+", name)
     return next((field for part in parts for field, own in words.items() if part.lower() in own.split()), "")
 
 
@@ -264,10 +304,8 @@ def _guess_time(columns: Columns, free: Sequence[str]) -> dict[str, tuple[str, s
     """The column that holds times: by their form, by their size, or as numbers that never fall."""
     free = [name for name in free if not columns.is_nested(name)]
     for name in free:
-        kind, numbers = columns.time_kinds[name], sorted(columns.numbers[name])
-        per_second = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}[unit_of(columns.known[name]) or "s"]
-        sized = 6.3e8 < (numbers or [0.0])[len(numbers) // 2] / per_second < 4.1e9  # 1990 to 2100
-        if kind.startswith("ISO") or (kind and sized and len(numbers) * 2 > len(columns.known[name])):
+        kind = columns.time_kinds[name]
+        if kind.startswith("ISO") or (kind and _is_sized(columns.known[name])):
             return {name: ("at", kind)}
     growing = [name for name in free if columns.never_falls(name)] if len(columns.names) > 2 else []
     others = [name for name in columns.names if name not in growing]
@@ -299,6 +337,11 @@ def _guess_names(columns: Columns, found: Fields) -> dict[str, tuple[str, str]]:
         repeats = [name for name in free[1:] if len({*columns.known[name]}) < len(columns.known[name])]
         if not any(_has({**found, **added}, field) for field in ("topic", "receiver")) and repeats:
             added[repeats[0]] = ("topic", "the next column of names that come again")
+    every = {**found, **added}
+    same = [name for name, (field, _) in every.items() if field in ("at", "client", "topic")]
+    if not _has(every, "receiver") and _has(every, "at") and _has(every, "client"):
+        several = [name for name in free if name not in added and columns.fans_out(name, same)]
+        added |= dict.fromkeys(several[:1], ("receiver", "it differs in rows of one sender, time and topic"))
     return added
 
 
@@ -312,6 +355,15 @@ def common_key(columns: Columns, kind: str, values: Sequence[Sequence[str]], fie
         of_messages, of_deliveries = ({*own} - {None, ""} for own in keys)
         alone = len(of_deliveries - of_messages)
         if len(of_messages) > 0.9 * len(keys[0]) and of_deliveries and alone < 0.1 * len(keys[1]):
+            return name
+    return ""
+
+
+def labelled_times(columns: Columns) -> str:
+    """A column of times that are numbers behind a label, such as CreateTime:1788242430940."""
+    for name, cells in columns.known.items():
+        labels = {*map(_label, cells)}
+        if len(labels) == 1 and "" not in labels and _is_sized([each.rpartition(":")[2] for each in cells]):
             return name
     return ""
 

@@ -40,7 +40,7 @@ FEW_ROWS, FEW_BROKERS = 3, 300
 likelier links of brokers than interests."""
 
 OBJECT_OF_LISTS = re.compile(rb'\s*\{\s*"((?:\\.|[^"\\])*)"\s*:\s*\[\s*("?(?:\\.|[^"\\,\]])*)')
-
+OBJECT_WITH_LIST = re.compile(rb'\{\s*"((?:\\.|[^"\\])*)"\s*:\s*\[\s*\{')
 
 UNPACK = "Unpack it and peek at what is in it."
 PACKETS = "Packets are not read: export messages as CSV with tshark."
@@ -141,6 +141,8 @@ def _inspect_rows(file: InspectedFile, data: bytes, asked: Options, most: int, a
         if columns and form in ("csv", "json", "jsonl", "parquet")
         else None
     )
+    if columns and kinds:
+        columns.kind = kinds.column
     for recipes in _recipes_for(file, data, form, columns, options):
         for recipe in _by_kinds(recipes, kinds, columns):
             try:
@@ -247,7 +249,8 @@ def _guessed_tables(base: Recipe, columns: Columns, fields: Fields, whole: bool)
     names = [n for n in columns.names if columns.could_be_names(n) and not columns.time_kinds[n].startswith("ISO")]
     timed = any(field == "at" and "never fall" not in why for field, why in fields.values())
     few = max(map(len, columns.known.values())) < FEW_ROWS
-    if len(names) < 2 or guessing.tables_by_names(columns.names) or guessing.unread_times(columns) or timed or few:
+    unread = guessing.unread_times(columns) or guessing.labelled_times(columns)
+    if len(names) < 2 or guessing.tables_by_names(columns.names) or unread or timed or few:
         return []
 
     def recipe(table: str, roles: dict[str, str], why: str) -> Recipe:
@@ -304,14 +307,18 @@ def _problems(
     """
     text = data.removeprefix(MARK).lstrip()
     known = columns.known if columns else {}
+    member = ""
     if text[:1] == b"{" and file.whole:
         with suppress(ValueError, RecursionError):
             lists = {key: len(value) for key, value in json.loads(text).items() if isinstance(value, list)}
-            longest = max(lists, key=lambda key: lists[key])
-            yield (
-                f"one JSON object, where rows are expected. Its member {longest!r} is a list: put that into a file of "
-                "its own, and peek at it."
-            )
+            member = max(lists, key=lambda key: lists[key])
+    elif begun := OBJECT_WITH_LIST.match(text):
+        member = begun[1].decode("utf-8", "replace")
+    if member:
+        yield (
+            f"one JSON object, where rows are expected. Its member {member!r} is a list: put that into a file of its "
+            "own, and peek at it."
+        )
     if text[:1] == b"[" and all(map(str.isdecimal, known)) and len(known) > 2:
         yield "lists with times are not read: write each as a row of CSV, or as an object with names."
     if "\ufffd" in data[:-4].decode("utf-8", "replace") and "\ufffd".encode() not in data:
@@ -327,6 +334,11 @@ def _problems(
         yield (
             f"the date ({apart[0]}) and the time of day ({apart[1]}) are in two columns. Join them into one, such as "
             "2026-01-05T08:00:00."
+        )
+    if columns and (marked := guessing.labelled_times(columns)):
+        yield (
+            f"cells hold a label before their value, such as {known[marked][0]!r}. Write the values alone, "
+            "and peek at that."
         )
     if columns and (unread := guessing.unread_times(columns)):
         yield (

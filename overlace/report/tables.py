@@ -270,7 +270,7 @@ def broker_table(
                 Amount(clients.get(b), "clients"),
                 Amount(sent.get(b), "messages"),
                 *row.cells,
-                *([Amount(limits.get(b), "messages")] if limits else []),
+                *([Amount(round(limits[b]) if b in limits else None, "messages")] if limits else []),
             )
         )
         for b, row in zip(chosen, rows, strict=True)

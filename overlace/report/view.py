@@ -309,7 +309,7 @@ def _summary_of(data: View, family: Family, plan: MeasuredPlan) -> PlanSummary:
         after=amount(metric, then),
         change=change(metric, today, then),
         train=change(metric, data.today_train.of(metric), plan.train.of(metric)),
-        interval=str(judged.saving) if judged and judged.saving else "",
+        interval=judged.saving.between if judged and judged.saving else "",
         flat=flattens(judged) if judged else "",
     )
 

@@ -101,7 +101,8 @@ def options_of(options: Options | None = None, map: Mapping[str, Columns] | None
             raise Unknown("option", name, [*COLUMNS, *(each.name for each in OPTIONS)])
     chosen = options or Options()
     given = {name: each for name, each in columns.items() if each is not None}
-    return replace(chosen, map={**chosen.map, **(map or {}), **given}, **named)
+    listed = {name: tuple(each) for name, each in named.items() if isinstance(each, list)}
+    return replace(chosen, map={**chosen.map, **(map or {}), **given}, **{**named, **listed})
 
 
 OPTIONS = [each for kind in (Options, TableOptions, Engine) for each in fields(kind)]

@@ -65,6 +65,11 @@ class Interval(Strict):
     origins: Count = Field(description="points in time from which plans were made to be judged on what came next")
 
     def __str__(self) -> str:
+        return f"{percent(self.share)} ({self.between})"
+
+    @property
+    def between(self) -> str:
+        """From where to where it may be, as text."""
         if self.slices < LEAST_SLICES:
             return "too short to say how sure"
         if self.low < 0:

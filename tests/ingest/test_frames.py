@@ -15,6 +15,7 @@ from overlace.errors import Absent, BadParameter, BadTrace, Unknown
 from overlace.ingest.options import Options, TableOptions
 from overlace.ingest.run import ingest_frame
 from overlace.spark.engines import Engine
+from overlace.spark.ingest import options_of
 from tests.engine import sail
 from tests.ingest.logs import START
 from tests.ingest.test_together import messages
@@ -109,6 +110,14 @@ def test_options_of_the_command_line_are_those_of_python(tmp_path):
     with pytest.raises(BadParameter, match="tables need no engine"):
         overlace.ingest(pa.table(LINKS), tmp_path / "t", table="links", engine="sail")
     assert not (tmp_path / "t").exists()
+
+
+def test_a_list_is_as_good_as_a_tuple_for_every_option_that_has_several_values():
+    several = [each for each in dataclasses.fields(Options) if "tuple" in str(each.type)]
+    assert {"group", "skip", "where", "deliveries_where"} <= {each.name for each in several}
+    for each in several:
+        values = ["a=b"] if "where" in each.name else ["at"]
+        assert options_of(**{each.name: values}) == options_of(**{each.name: tuple(values)})
 
 
 TWICE = pa.Table.from_arrays([pa.array(TIMES), pa.array(NAMES), pa.array(NAMES)], names=["when", "src", "src"])

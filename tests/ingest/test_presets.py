@@ -78,7 +78,7 @@ def plain_rows(preset):
 def test_a_preset_says_where_it_comes_from_and_stands_in_the_list_of_formats(name):
     preset = PRESETS[name]
     assert name in NAMES
-    assert preset["written"].startswith("from the documentation")
+    assert preset["written"].startswith(("from the documentation", "from the source"))
     assert preset["source"].startswith("https://")
 
 

@@ -1,5 +1,7 @@
 """What a step of joint says for itself."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -13,9 +15,11 @@ MOVE, OTHER = OverlayMove(0, (0, 0), (0, 1)), OverlayMove(1, (1, 2), (1, 1))
 SWAP = OverlayMove(-1, (1, 2), (0, 2))
 
 
-def why(*changes, gain=1.0):
+def why(*changes, gain=1.0, access=(0, 0, 0)):
     observation = three_in_a_row()
-    now = Present(Joint().problem(observation), observation.overlay.homes(observation.clients))
+    problem = Joint().problem(observation)
+    limits = problem.limits._replace(access=np.array([access], dtype=np.float64), amount=np.array([14.0, 14.0]))
+    now = Present(replace(problem, limits=limits), observation.overlay.homes(observation.clients))
     reason, named = reason_of(list(changes), gain, now)
     steps = Steps([0, 0], [gain], [reason], {name: np.array([value]) for name, value in named.items()})
     return Plan(Joint(), 0, observation.overlay, observation.overlay, Changes(), steps).why(0)
@@ -41,5 +45,8 @@ def test_a_third_broker_is_named_for_what_is_there():
     )
 
 
-def test_access_is_named_where_it_saves_most():
-    assert "access costs 0 less" in why(MOVE, gain=-1.0)
+def test_access_is_named_where_it_saves_most_and_only_there():
+    """Moving c0, which has 14 messages, from b0 to b1."""
+    assert why(MOVE, access=(3, 1, 3)).startswith("c0 moves from b0 to b1: access costs 28 less; 100% of its")
+    for gain, access in [(-1.0, (0, 0, 0)), (0.0, (0, 0, 0)), (-1.0, (1, 3, 1)), (99.0, (3, 1, 3))]:
+        assert "access" not in why(MOVE, gain=gain, access=access)

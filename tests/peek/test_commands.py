@@ -14,6 +14,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -21,7 +22,9 @@ import pytest
 
 from overlace.ingest.presets import PRESETS
 from overlace.ingest.where import kinds_of
+from overlace.trace.store import Trace
 from tests.engine import sail
+from tests.ingest.test_together import messages
 
 BEGIN = datetime(2026, 11, 16, 8, tzinfo=UTC)
 DRAWS = random.Random(35)
@@ -63,6 +66,17 @@ def nested(row):
     return {"time": row["at"], "properties": {"user": row["client"]}, "message": {"topic": row["topic"]}}
 
 
+def fanned_out(row):
+    """A row for each receiver of a message, with columns that are called by no known word."""
+    receivers = sorted({row["to"], f"hmi-{row['bytes'] % 5}", f"hmi-{row['bytes'] % 3}"})
+    return [{"moment": row["at"], "wer": row["client"], "wem": each, "pfad": row["topic"]} for each in receivers]
+
+
+def listed(row):
+    return {"time": row["at"], "event": {"client": row["client"], "topic": row["topic"], "receivers": [row["to"], "x"]}}
+
+
+NO_WORDS = {"ts": "moment", "way": "way", "clientId": "peer", "topic": "path", "trace": "number"}
 GERMAN = {"at": "Zeitstempel", "client": "Absender", "to": "Empfänger", "topic": "Thema", "bytes": "Größe"}
 SECONDS = [{**row, "at": row["at"][:19] + "Z"} for row in TRAFFIC for _ in range(3)]
 CORPUS = {
@@ -75,6 +89,13 @@ CORPUS = {
     "pretty.json": json.dumps(TRAFFIC, indent=2),
     "under-a-key.json": json.dumps({"version": 1, "messages": TRAFFIC}),
     "nested.jsonl": lines(map(nested, TRAFFIC)),
+    "fan-out.csv": table([each for row in TRAFFIC for each in fanned_out(row)], ";"),
+    "lists-inside.jsonl": lines(map(listed, TRAFFIC)),
+    "no-words.csv": table([*of_two_kinds("In", "Out", "way")], names=NO_WORDS),
+    "kafka-console.txt": "".join(
+        f"CreateTime:{1794816000468 + 731 * i}\tPartition:{i % 3}\tOffset:{i}\tplc-{i % 7}\t{i}\n" for i in range(90)
+    ),
+    "one-object.json": json.dumps({"events": [{**row, "text": "x" * 900} for row in TRAFFIC]}, indent=2),
     "packed.jsonl.gz": gzip.compress(lines(TRAFFIC).encode()),
     "in-out.jsonl": lines(of_two_kinds("In", "Out")),
     "pub-msg.csv": table([*of_two_kinds("PUB", "MSG")]),
@@ -105,6 +126,7 @@ CORPUS = {
 NOTHING = {
     "syslog.log", "long-prose.log", "commas.log", "access.log", "binary.bin", "binary.gz", "empty.csv", "empty.gz",
     "blank.txt", "empty.json", "under-a-key.json", "half.csv", "seconds.csv", "one-client.csv",
+    "kafka-console.txt", "one-object.json",
 }  # fmt: skip
 """Files with nothing to read, or nothing that can be read as it is."""
 
@@ -149,6 +171,35 @@ def test_whatever_is_printed_works_and_keeps_nearly_all_rows(seen, overlace, mon
             out_of = {why: n for why, n in source["ignored"].items() if why.startswith(ASIDE)}
             rows = source["lines"] - sum(out_of.values())
             assert source["kept"] >= 0.9 * rows > 0, (each["command"], source)
+
+
+EACH_TO_ONE = Counter((row["client"], row["to"]) for row in TRAFFIC)
+FLOWS = {
+    "german.csv": EACH_TO_ONE,
+    "no-words.csv": EACH_TO_ONE,
+    "fan-out.csv": Counter((each["wer"], each["wem"]) for row in TRAFFIC for each in fanned_out(row)),
+    "lists-inside.jsonl": EACH_TO_ONE + Counter((row["client"], "x") for row in TRAFFIC),
+}
+
+
+@pytest.mark.parametrize("name", FLOWS)
+def test_receivers_that_a_log_holds_are_read_by_the_first_command(seen, overlace, monkeypatch, name):
+    """However its columns are called, and wherever they are: what the trace holds is what the rows say."""
+    monkeypatch.setattr("overlace.cli.logs.session", lambda **_: contextlib.nullcontext(sail()))
+    write(name)
+    _, found, text = seen(name)
+    assert overlace(*shlex.split(found["commands"][0]["command"])[1:])[0] == 0, text
+    flows = Counter()
+    for (_, client, _, _, _, receivers, _), count in messages(Trace.open("trace")).items():
+        flows += Counter({(client, each): count for each in receivers})
+    assert flows == FLOWS[name]
+
+
+@pytest.mark.parametrize("name", ["kafka-console.txt", "one-object.json", "under-a-key.json"])
+def test_a_file_that_cannot_be_read_as_it_is_says_what_to_do(seen, name):
+    write(name)
+    _, found, _ = seen(name)
+    assert re.search("Write the values alone|put that into a file of its own", found["problem"])
 
 
 @pytest.mark.parametrize("name", ["in-out.jsonl", "pub-msg.csv", "published.jsonl", "deliver.csv", "aws.jsonl"])

@@ -117,8 +117,9 @@ def test_a_plan_that_was_not_judged_keeps_its_own_curve(tmp_path):
         (
             (100, 80, 20, 0),
             (0, 10, 2000, 5000),
-            "more than 2,000 of 5,000 steps bring 90% of the saving on held-out",
+            "more than 2,000 of 5,000 steps are needed for 90% of the saving on held-out",
         ),
+        ((100, 95, 90, 10), None, "all 3 steps are needed for 90% of the saving on held-out"),
         ((100, 40, 50), None, "the first of 2 steps brings 120% of the saving"),
     ],
 )

@@ -98,4 +98,4 @@ def reason_of(changes: list[OverlayMove], gain: float, now: Present) -> tuple[in
     access = now.access(change.client, here) - now.access(change.client, there)
     said |= {"client": change.client, "from_broker": here, "to_broker": there, "near_broker": near}
     said |= {"share": share, "at": at, "access": access}
-    return together or (ACCESS if access > gain / 2 else TALKS), said
+    return together or (ACCESS if access > max(gain / 2, 0) else TALKS), said
