@@ -127,7 +127,7 @@ def test_without_bounds_or_latencies_it_is_said_why_there_are_no_trees(tmp_path,
 
 def test_the_report_and_the_command_line_show_them(tmp_path, capsys):
     make_trace(tmp_path / "trace", make_tables(1))
-    assert run(["optimize", str(tmp_path / "trace"), "--out", str(tmp_path / "run"), "--train", "1"]) == 0
+    assert run(["optimize", str(tmp_path / "trace"), "--out", str(tmp_path / "run"), "--train", "1", "--verbose"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert "latency bounds met:" in shown
     assert "minimum spanning tree:" in shown
@@ -181,6 +181,6 @@ def test_edges_of_bounds_and_roots(tmp_path, capsys):
     told = {(row["client"], row["parent"], row["delay_ms"], row["met"]) for row in rows}
     assert told == {("p", None, 0.0, None), ("s", "p", 5.0, True), ("t", None, 0.0, True)}
     shown = " ".join(capsys.readouterr().out.split())
-    assert "latency bounds met: 100.0% of 2" in shown
+    assert "latency bounds met 100.0% of 2" in shown
     assert "1 subscriber is in no tree: nobody publishes what they ask for" in shown
     assert "1 publisher's delay is not known" in shown
