@@ -77,7 +77,7 @@ def test_an_import_from_any_layer_to_the_one_above_is_caught(lint):
     assert missing == []
 
 
-RECORDS = {"BaseModel", "NamedTuple", "Record", "Struct", "TypedDict", "dataclass"}
+RECORDS = {"BaseModel", "NamedTuple", "Record", "Strict", "Struct", "TypedDict", "dataclass"}
 
 
 def last_name(node):
