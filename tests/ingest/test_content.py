@@ -322,7 +322,7 @@ def test_filters_on_content_are_no_filters_on_topics(tmp_path, trace):
     asked = read_subscribers(done.trace)
     assert [done.trace.names["client"][c] for c in asked.client] == ["bob"]
     assert members_of(done.trace) == {}
-    assert any("1 other subscription did not count" in note for note in done.notes)
+    assert any("1 other subscription did not apply" in note for note in done.notes)
     with pytest.raises(BadPlan, match="filters on content"):
         _asked(done.trace, 0, "mqtt")
 
