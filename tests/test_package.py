@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from pyspark import SparkContext
 
 import overlace
 from overlace.catalog import PLANNERS
@@ -30,7 +31,13 @@ SLOW = (
 )
 
 
-@pytest.mark.usefixtures("sail")
+@pytest.fixture
+def on_sail(sail, monkeypatch):
+    """What names no engine runs on Sail, also in a process that has a driver."""
+    monkeypatch.setattr(SparkContext, "_active_spark_context", None)
+
+
+@pytest.mark.usefixtures("on_sail")
 def test_the_example_of_the_readme_runs_as_it_stands(capsys, tmp_path, monkeypatch):
     (example,) = re.findall(r"^```python\n(.*?)^```", README.read_text(), re.DOTALL | re.MULTILINE)
     monkeypatch.chdir(tmp_path)
@@ -42,7 +49,7 @@ def test_the_example_of_the_readme_runs_as_it_stands(capsys, tmp_path, monkeypat
     assert names["result"].steps["changes"][0] in shown
 
 
-@pytest.mark.usefixtures("sail")
+@pytest.mark.usefixtures("on_sail")
 def test_the_notebook_shows_what_its_cells_show(tmp_path):
     assert check_notebook(NOTEBOOK, tmp_path) == []
 
