@@ -195,7 +195,7 @@ MORE_MOMENTS = [
     ("reached", "grown"),
     [*zip(MOMENTS, (False, True), strict=True), *(pytest.param(*each, marks=pytest.mark.long) for each in (
         *zip(MOMENTS, (True, False), strict=True), *product(MORE_MOMENTS, (False, True))
-    ))],
+    ) if each != (".staging-*/joined/*", True))],  # what is new of this log is joined to nothing apart
 )  # fmt: skip
 def test_an_ingest_that_is_killed_leaves_the_trace_as_it_was(spark, tmp_path, monkeypatch, reached, grown):
     """kill -9 to the driver and its JVM at some moment; then the same command gives what it gives undisturbed."""
