@@ -63,7 +63,6 @@ def answer_text(found: Result) -> list[str]:
         family = f"{each.name}: " if len(found.verdicts) > 1 else ""
         ranked.append((0, f"[bold]{shown(clip(f'{family}{each.headline}', WIDE))}[/bold]"))
         ranked += [(3 + i, line_of(*line)) for i, line in enumerate(each.summary)]
-        ranked += [(3, line_of(*line)) for line in list(each.trees["lines"].items())[:1]] if each.trees else []
     ranked += [(4 + 5 * i, f"[yellow]{line_of('note', text)}[/yellow]") for i, text in enumerate(found.notes)]
     last = textwrap.wrap(f"No change recommended: {found.why_not}", WIDE) if found.why_not else []
     commands = [line for each in found.verdicts for line in each.commands(found.run)]

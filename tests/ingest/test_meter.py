@@ -43,7 +43,8 @@ def test_notes_of_splits_add_up_and_a_task_that_is_done_again_counts_once(tmp_pa
                 count.lines, count.size = lines // (2 - again), size // (2 - again)
                 Meter(str(folder), f"{k}-0").note(count, end=True)
     assert noted(str(folder)) == tuple(map(sum, zip(*splits, strict=True)))
-    assert not said or said[-1].startswith(f"reading: {sum(lines for lines, _ in splits):,} lines")
+    assert bool(said) == any(lines or size for lines, size in splits)
+    assert all(said[-1].startswith(f"reading: {sum(lines for lines, _ in splits):,} lines") for _ in said[-1:])
 
 
 @given(st.integers(0, 10**12), st.integers(0, 10**12), st.floats(0.1, 1e5))

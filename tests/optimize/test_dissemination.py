@@ -182,5 +182,6 @@ def test_edges_of_bounds_and_roots(tmp_path, capsys):
     assert told == {("p", None, 0.0, None), ("s", "p", 5.0, True), ("t", None, 0.0, True)}
     shown = " ".join(capsys.readouterr().out.split())
     assert "latency bounds met 100.0% of 2" in shown
+    assert shown.count("latency bounds met") == 1
     assert "1 subscriber is in no tree: nobody publishes what they ask for" in shown
     assert "1 publisher's delay is not known" in shown
