@@ -85,6 +85,7 @@ NUMBER = r"\d+(?:,\d{3})*(?:\.\d+)?(?:e[+-]\d+)?"
 def test_it_has_twelve_lines_of_a_hundred_characters_and_every_number_is_in_the_json(answer):
     lines, document = answer
     assert 1 <= len(lines) <= MOST_LINES == 12
+    assert len(lines) == len({*lines})
     assert [line for line in lines if len(line) > WIDE and "run/" not in line] == []
     known = numbers_of(document)
     said = " ".join(line for line in lines if not line.startswith("  report"))
